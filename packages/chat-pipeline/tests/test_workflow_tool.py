@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -10,7 +11,7 @@ import pytest
 from chat_core import AnyChat, ChatBuilder, Completed, Failed, FunctionCall, Messages, Paused, Tool
 from chat_core.testing import ScriptedProvider
 from chat_pipeline import Pipelines, WorkflowFolder, WorkflowTool
-from pipeline_world import World, probe, running, workflow
+from pipeline_world import World, failure, probe, running, workflow
 
 pytestmark = pytest.mark.anyio
 DEFINITION = workflow(probe("one", value='"{{ input }}"'))
@@ -55,7 +56,7 @@ async def test_a_created_workflow_is_approved_saved_and_listed(desk: Desk) -> No
     tool, shown = await desk.call(action="list")
     assert shown is None
     assert isinstance(tool.status, Completed)
-    assert tool.status.result == {"workflows": ["test"], "errors": {}}
+    assert tool.status.result == {"workflows": ["test"], "schedules": [], "errors": {}}
 
 
 async def test_a_run_shows_the_definition_to_the_approver(world: World, desk: Desk) -> None:
@@ -81,6 +82,46 @@ async def test_a_definition_that_changes_before_the_decision_is_not_run(world: W
     assert world.probe.calls == []
 
 
+async def test_a_run_that_fails_is_a_failed_call_with_the_answer_as_json(world: World, desk: Desk) -> None:
+    desk.folder.save(DEFINITION)
+    world.probe.errors["one"] = [failure(retryable=False)]
+    async with running(world, desk.pipelines):
+        tool, _ = await desk.call(action="run", name="test")
+    assert isinstance(tool.status, Failed)
+    answer = json.loads(tool.status.error.removeprefix("TaskError: "))
+    assert answer.pop("execution_id").startswith("tool-")
+    assert answer == {"status": "failed", "output": {}, "errors": {"one": "no luck"}}
+
+
+async def test_a_schedule_is_approved_with_the_definition_listed_and_cancelled(desk: Desk) -> None:
+    desk.folder.save(DEFINITION)
+    tool, shown = await desk.call(action="schedule", name="test", cron="0 7 * * *", timezone="Europe/Berlin")
+    given = {"action": "schedule", "name": "test", "cron": "0 7 * * *", "timezone": "Europe/Berlin"}
+    assert shown == {**given, "definition": DEFINITION}
+    assert isinstance(tool.status, Completed)
+    answer = dict(cast("Mapping[str, object]", tool.status.result))
+    found = answer.pop("schedule_id")
+    assert answer == {"workflow_name": "test", "cron": "0 7 * * *", "timezone": "Europe/Berlin"}
+
+    tool, shown = await desk.call(action="list")
+    item = {"id": found, "workflow_name": "test", "cron_expr": "0 7 * * *", "timezone": "Europe/Berlin"}
+    expected: list[Mapping[str, object]] = [{**item, "enabled": True}]
+    assert isinstance(tool.status, Completed)
+    assert cast("Mapping[str, object]", tool.status.result)["schedules"] == expected
+    tool, shown = await desk.call(action="status", name="test")
+    assert isinstance(tool.status, Completed)
+    assert tool.status.result == {"name": "test", "schedule": None, "schedules": expected}
+
+    tool, shown = await desk.call(action="cancel", schedule_id=found)
+    assert shown is None
+    assert isinstance(tool.status, Completed)
+    assert tool.status.result == {"cancelled": found}
+    assert desk.folder.schedules == []
+    tool, shown = await desk.call(action="cancel", schedule_id=found)
+    assert isinstance(tool.status, Failed)
+    assert f"there is no schedule '{found}'" in tool.status.error
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -91,6 +132,11 @@ async def test_a_definition_that_changes_before_the_decision_is_not_run(world: W
         pytest.param({"action": "run", "name": "no"}, "there is no workflow 'no'; there are: none", id="unknown"),
         pytest.param({"action": "run"}, "needs the argument 'name'", id="no-name"),
         pytest.param({"action": "delete"}, "action", id="action"),
+        pytest.param({"action": "schedule", "name": "x"}, "needs the argument 'cron'", id="no-cron"),
+        pytest.param({"action": "schedule", "name": "x", "cron": "0 7"}, "'cron' must have 5 fields", id="cron"),
+        pytest.param({"action": "schedule", "name": "x", "cron": "0 7 * * *"}, "no workflow 'x'", id="no-flow"),
+        pytest.param({"action": "cancel"}, "needs the argument 'schedule_id'", id="no-schedule"),
+        pytest.param({"action": "cancel", "schedule_id": "../x"}, "there is no schedule '../x'", id="schedule-path"),
     ],
 )
 async def test_wrong_arguments_fail_without_an_approval(desk: Desk, arguments: dict[str, object], message: str) -> None:

@@ -1,5 +1,6 @@
 """Workflows that are described in TOML files and executed durably on DBOS."""
 
+from chat_pipeline._folder_schedules import FolderSchedule
 from chat_pipeline._program import CodeLimits
 from chat_pipeline.calls import AgentRuntime, ChatRuntime, ToolRuntime
 from chat_pipeline.code_mode import CodeTool, code_tool
@@ -26,6 +27,7 @@ __all__ = [
     "FileRead",
     "FileWrite",
     "Folder",
+    "FolderSchedule",
     "Http",
     "Passthrough",
     "PipelineLimits",

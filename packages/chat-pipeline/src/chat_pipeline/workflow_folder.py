@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -11,19 +10,34 @@ from pathlib import Path
 from typing import Final, final
 
 from chat_core.clock import utc_now
+from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 from dbos import DBOS
 
+from chat_pipeline._folder_schedules import (
+    SCHEDULES,
+    AddedSchedule,
+    FolderSchedule,
+    digest,
+    read_schedule,
+    remove_schedule,
+    schedule_id,
+    write_schedule,
+)
 from chat_pipeline.definition import Workflow
 from chat_pipeline.errors import Problem, WorkflowFileError
 from chat_pipeline.pipelines import Pipelines
+from chat_pipeline.schedule import Schedule
 
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
 
 
 @final
 class WorkflowFolder:
-    """The workflows in the files `*.toml` of a folder.
+    """The workflows in the files `*.toml` of a folder, and their schedules.
+
+    A schedule is a part of a workflow's definition, or is added by `add_schedule()`, which stores it in the subfolder
+    `schedules`.
 
     Args:
         pipelines: executes the workflows.
@@ -37,6 +51,7 @@ class WorkflowFolder:
         self._now = now
         self._texts: dict[str, bytes | None] = {}
         self._valid: dict[str, Workflow] = {}
+        self._added: dict[str, AddedSchedule] = {}
         self._errors: dict[str, WorkflowFileError] = {}
         self._since: dict[str, datetime] = {}
 
@@ -50,36 +65,58 @@ class WorkflowFolder:
         """The errors of files whose current version is invalid, by file name. Their last valid version remains."""
         return dict(self._errors)
 
+    @property
+    def schedules(self) -> list[FolderSchedule]:
+        """The schedules of the workflows, ordered by workflow."""
+        workflows = self.workflows
+        found = {item.schedule.id: item.of(workflows.get(item.schedule.workflow)) for item in self._added.values()}
+        for name, workflow in workflows.items():
+            if workflow.schedule is not None:
+                item = FolderSchedule(schedule_id(name, workflow.schedule), name, workflow.schedule, in_definition=True)
+                found[item.id] = item
+        return sorted(found.values(), key=lambda item: (item.workflow, item.id))
+
     def reload(self) -> bool:
         """Read the changed files, and drop the workflows of removed files. Return whether anything changed.
 
         An invalid file is reported in `errors`, and the last valid version of its workflow remains. Runs that have
         started keep the version with which they started.
         """
-        texts: dict[str, bytes | None] = {}
-        for path in sorted(self._folder.glob("*.toml")):
-            try:
-                texts[path.name] = path.read_bytes()
-            except FileNotFoundError:  # removed since the folder was listed
-                continue
-            except OSError:
-                texts[path.name] = None
+        texts = self._read_files()
         if texts == self._texts:
             return False
         for name in self._texts.keys() - texts.keys():
             self._valid.pop(name, None)
+            self._added.pop(name, None)
             self._errors.pop(name, None)
         parsed: dict[str, Workflow] = {}
         for name, text in texts.items():
             if text is None:
                 self._errors[name] = WorkflowFileError(name, [Problem(1, "the file cannot be read")])
-            elif text != self._texts.get(name) or name in self._errors:
+            elif text == self._texts.get(name) and name not in self._errors:
+                continue
+            elif name.endswith(".json"):
+                self._read_schedule(name, text)
+            else:
                 workflow = self._parse(name, text)
                 if workflow is not None:
                     parsed[name] = workflow
         self._register(parsed)
         self._texts = texts
         return True
+
+    def _read_files(self) -> dict[str, bytes | None]:
+        """Return the content of each file by its name in the folder, or None for a file that cannot be read."""
+        texts: dict[str, bytes | None] = {}
+        for path in (*sorted(self._folder.glob("*.toml")), *sorted(self._folder.glob(f"{SCHEDULES}/*.json"))):
+            name = path.relative_to(self._folder).as_posix()
+            try:
+                texts[name] = path.read_bytes()
+            except FileNotFoundError:  # removed since the folder was listed
+                continue
+            except OSError:
+                texts[name] = None
+        return texts
 
     def save(self, text: str) -> Path:
         """Write a workflow to the file `NAME.toml`, reload the folder, and return the path of the file.
@@ -109,6 +146,50 @@ class WorkflowFolder:
         self.reload()
         return path
 
+    def add_schedule(self, workflow: str, schedule: Schedule) -> FolderSchedule:
+        """Add a schedule to a workflow, and return it. If it exists already, nothing changes.
+
+        The schedule applies only to the current definition of the workflow. If the definition changes, the schedule is
+        disabled until it is added again.
+
+        Args:
+            workflow: name of the workflow.
+            schedule: the times. Runs that are missed while no process is running are run once.
+
+        Raises:
+            UsageError: there is no such workflow, or the schedule has another value of `missed` than `"run-once"`.
+            OSError: the file of the schedule cannot be written.
+        """
+        if schedule.missed != "run-once":
+            msg = f"an added schedule must have missed='run-once', not {schedule.missed!r}"
+            raise UsageError(msg)
+        self.reload()
+        found = self.workflows.get(workflow)
+        if found is None:
+            msg = f"there is no workflow {workflow!r}; there are: {', '.join(sorted(self.workflows)) or 'none'}"
+            raise UsageError(msg)
+        added = write_schedule(self._folder, found, schedule, self._now())
+        self.reload()
+        return next(item for item in self.schedules if item.id == added)
+
+    def cancel_schedule(self, id: str) -> None:  # noqa: A002
+        """Remove an added schedule. Runs that it has started continue.
+
+        Args:
+            id: id of the schedule.
+
+        Raises:
+            UsageError: there is no such schedule, or it is part of a workflow's definition.
+            OSError: the file of the schedule cannot be removed.
+        """
+        if not remove_schedule(self._folder, id):
+            owner = next((item.workflow for item in self.schedules if item.id == id), None)
+            msg = f"there is no schedule {id!r}"
+            if owner is not None:
+                msg = f"the schedule {id!r} is part of the definition of {owner!r}: change the definition"
+            raise UsageError(msg)
+        self.reload()
+
     async def tick(self) -> list[str]:
         """Start the workflows whose schedules are due, and return the ids of their runs.
 
@@ -120,17 +201,19 @@ class WorkflowFolder:
         """
         now = self._now()
         started: list[str] = []
-        for workflow in self.workflows.values():
-            if workflow.schedule is None:
+        workflows = self.workflows
+        for item in self.schedules:
+            if not item.enabled:
                 continue
-            schedule = workflow.schedule
-            prefix = f"schedule-{_digest(workflow.name, schedule.cron, schedule.timezone)}-"
-            last = self._since.get(prefix) or await _last_run(prefix) or now
-            due = schedule.due(last, now)
+            prefix = f"schedule-{item.id}-"
+            last = self._since.get(prefix) or await _last_run(prefix) or item.since or now
+            if item.since is not None:
+                last = max(last, item.since)  # a schedule that was cancelled and added again has missed no runs
+            due = item.schedule.due(last, now)
             if due is not None:
                 given: JsonValue = {"scheduled_at": due.isoformat()}
                 run_id = f"{prefix}{due.strftime(_STAMP)}"
-                started.append(await self._pipelines.start(workflow, given, run_id=run_id))
+                started.append(await self._pipelines.start(workflows[item.workflow], given, run_id=run_id))
             self._since[prefix] = now if due is None else due  # if the start failed, the next call repeats it
         return started
 
@@ -146,7 +229,7 @@ class WorkflowFolder:
             UsageError: the input is not JSON.
         """
         return [
-            await self._pipelines.start(workflow, input, run_id=f"event-{_digest(workflow.name, event, key)}")
+            await self._pipelines.start(workflow, input, run_id=f"event-{digest(workflow.name, event, key)}")
             for workflow in self.workflows.values()
             if workflow.on_event == event
         ]
@@ -172,6 +255,15 @@ class WorkflowFolder:
         except WorkflowFileError as error:
             self._errors[name] = error
         return None
+
+    def _read_schedule(self, name: str, text: bytes) -> None:
+        """Read the file of an added schedule. If it has faults, report them and forget the schedule."""
+        self._errors.pop(name, None)
+        self._added.pop(name, None)
+        try:
+            self._added[name] = read_schedule(name.removeprefix(f"{SCHEDULES}/"), text)
+        except UsageError as error:
+            self._errors[name] = WorkflowFileError(name, [Problem(1, str(error))])
 
     def _register(self, parsed: Mapping[str, Workflow]) -> None:
         """Replace the valid versions of files by new versions, unless two files would have workflows of one name.
@@ -209,7 +301,3 @@ async def _last_run(prefix: str) -> datetime | None:
     if not found:
         return None
     return datetime.strptime(found[0].workflow_id.removeprefix(prefix), _STAMP).replace(tzinfo=UTC)
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""`WorkflowTool`, with which a model creates and runs workflows after the whole definition has been approved."""
+"""`WorkflowTool`, with which a model creates, runs and schedules workflows after the definition has been approved."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast, final
 
-from chat_core import Action, Execute, FunctionCall, Paused, RequireApproval, ToolContext, ToolScope
+from chat_core import Action, Execute, FunctionCall, Paused, RequireApproval, ToolContext, ToolScope, json
+from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 from chat_core.messages import File
 from chat_core.provider import ToolDeclaration
@@ -16,22 +17,36 @@ from chat_core.tools.result import to_result
 
 from chat_pipeline.errors import TaskError, WorkflowFileError
 from chat_pipeline.pipelines import Pipelines
+from chat_pipeline.schedule import Schedule
 from chat_pipeline.workflow_folder import WorkflowFolder
 
 _SCHEMA: Final[Mapping[str, object]] = {
     "type": "object",
     "properties": {
-        "action": {"enum": ["create", "run", "list", "status"]},
-        "name": {"type": "string", "description": "Name of the workflow, for create, run and status."},
+        "action": {"enum": ["create", "run", "schedule", "list", "cancel", "status"]},
+        "name": {"type": "string", "description": "Name of the workflow, except for list and cancel."},
         "definition": {"type": "string", "description": "TOML text of the workflow, for create."},
         "context": {"description": "Input of the run, for run."},
+        "cron": {"type": "string", "description": "Minute, hour, day of month, month, weekday, for schedule."},
+        "timezone": {"type": "string", "description": "IANA name of a time zone, for schedule. Default: UTC."},
+        "schedule_id": {"type": "string", "description": "Id of a schedule, for cancel."},
     },
     "required": ["action"],
     "additionalProperties": False,
 }
+_NEEDED: Final[Mapping[str, Sequence[str]]] = {
+    "create": ("name", "definition"),
+    "run": ("name",),
+    "schedule": ("name", "cron"),
+    "list": (),
+    "cancel": ("schedule_id",),
+    "status": ("name",),
+}
+"""The arguments that each action needs."""
 _DESCRIPTION: Final = (
-    "Create, run and list workflows. A definition is TOML with [workflow] name and [[workflow.tasks]] id, runtime, "
-    "config, dependencies. A [workflow.schedule] with cron and timezone runs the workflow at these times."
+    "Create, run, schedule and list workflows, and cancel schedules. A definition is TOML with [workflow] name and "
+    "[[workflow.tasks]] id, runtime, config, dependencies. A [workflow.schedule] with cron and timezone runs the "
+    "workflow at these times."
 )
 
 
@@ -39,9 +54,9 @@ _DESCRIPTION: Final = (
 class WorkflowTool(ToolScope[Paused]):
     """The tool `workflow`, for `with_scoped_tools()`.
 
-    By default, `create` and `run` need an approval, and the approver sees the whole definition: it is an argument of
-    the call, which the tool adds to `run`. If the definition changes before the decision, the call fails. A schedule is
-    part of the definition, so that it is approved with it.
+    By default, `create`, `run` and `schedule` need an approval, and the approver sees the whole definition: it is an
+    argument of the call, which the tool adds to `run` and `schedule`. If the definition changes before the decision,
+    the call fails. If it changes later, the schedule is disabled.
 
     Args:
         pipelines: executes the workflows.
@@ -105,11 +120,14 @@ class _WorkflowDefinition:
         if problems := self._checker.problems(dict(arguments)):
             raise InvalidArgumentsError("; ".join(problems))
         action, name, text = arguments["action"], arguments.get("name"), arguments.get("definition")
-        if action == "list":
+        for needed in _NEEDED[str(action)]:
+            if arguments.get(needed) is None:
+                msg = f"the action {action!r} needs the argument {needed!r}"
+                raise InvalidArgumentsError(msg)
+        if action in {"list", "cancel"}:
             return arguments
-        if name is None:
-            msg = f"the action {action!r} needs the argument 'name'"
-            raise InvalidArgumentsError(msg)
+        if action == "schedule":
+            _schedule_of(arguments)
         if action == "create":
             self._check_created(str(name), text)
             return arguments
@@ -122,14 +140,11 @@ class _WorkflowDefinition:
         if text is not None and text != workflow.source:
             msg = f"the workflow {name!r} has another definition now: leave out 'definition', and call again"
             raise InvalidArgumentsError(msg)
-        return {**arguments, "definition": workflow.source} if action == "run" else arguments
+        return arguments if action == "status" else {**arguments, "definition": workflow.source}
 
     def _check_created(self, name: str, text: object) -> None:
-        if not isinstance(text, str):
-            msg = "the action 'create' needs the argument 'definition'"
-            raise InvalidArgumentsError(msg)
         try:
-            workflow = self._pipelines.parse(text, file="definition")
+            workflow = self._pipelines.parse(str(text), file="definition")
         except WorkflowFileError as error:
             raise InvalidArgumentsError(str(error)) from error
         if workflow.name != name:
@@ -142,29 +157,70 @@ class _WorkflowDefinition:
             path = await asyncio.to_thread(self._folder.save, str(arguments["definition"]))
             return {"created": name, "path": path.name, "registered": name in self._folder.workflows}
         if action == "run":
-            key = context.idempotency_key or context.tool_id
-            run_id = f"tool-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-            workflow = self._pipelines.parse(str(arguments["definition"]), file=name)
-            await self._pipelines.start(workflow, cast("JsonValue", arguments.get("context")), run_id=run_id)
-            async for run in self._pipelines.follow(run_id):
-                if run.state != "running":
-                    found = {"execution_id": run_id, "status": run.state, "output": run.outputs}
-                    if run.errors:
-                        msg = f"the workflow did not complete: {found} {run.errors}"
-                        raise TaskError(msg)
-                    return found
+            return await self._run(arguments, context)
+        if action == "schedule":
+            added = await asyncio.to_thread(self._folder.add_schedule, name, _schedule_of(arguments))
+            cron, timezone = added.schedule.cron, added.schedule.timezone
+            return {"schedule_id": added.id, "workflow_name": name, "cron": cron, "timezone": timezone}
+        if action == "cancel":
+            found = str(arguments["schedule_id"])
+            await asyncio.to_thread(self._folder.cancel_schedule, found)
+            return {"cancelled": found}
+        await asyncio.to_thread(self._folder.reload)
         workflows = self._folder.workflows
         if action == "status":
             schedule = workflows[name].schedule
-            return {"name": name, "schedule": None if schedule is None else schedule.cron}
+            return {
+                "name": name,
+                "schedule": None if schedule is None else schedule.cron,
+                "schedules": self._schedules(name),
+            }
         return {
             "workflows": sorted(workflows),
+            "schedules": self._schedules(),
             "errors": {file: str(error) for file, error in self._folder.errors.items()},
         }
+
+    async def _run(self, arguments: Mapping[str, object], context: ToolContext) -> object:
+        """Run a workflow until it ends or waits, and return its id, state and outputs."""
+        key = context.idempotency_key or context.tool_id
+        run_id = f"tool-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        workflow = self._pipelines.parse(str(arguments["definition"]), file=str(arguments["name"]))
+        await self._pipelines.start(workflow, cast("JsonValue", arguments.get("context")), run_id=run_id)
+        async for run in self._pipelines.follow(run_id):
+            if run.state == "running":
+                continue
+            found: dict[str, object] = {"execution_id": run_id, "status": run.state, "output": run.outputs}
+            if run.state in {"completed", "waiting"}:
+                return found
+            raise TaskError(json.dumps({**found, "errors": run.errors}))
+        raise AssertionError  # pragma: no cover - the loop ends with an ended run
+
+    def _schedules(self, name: str | None = None) -> list[dict[str, object]]:
+        """Return the schedules of one workflow or of all workflows."""
+        return [
+            {
+                "id": item.id,
+                "workflow_name": item.workflow,
+                "cron_expr": item.schedule.cron,
+                "timezone": item.schedule.timezone,
+                "enabled": item.enabled,
+            }
+            for item in self._folder.schedules
+            if name in {None, item.workflow}
+        ]
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
         return to_result(value)
 
 
 def _require_approval(call: FunctionCall) -> Action[Paused]:
-    return RequireApproval() if call.arguments["action"] in {"create", "run"} else Execute()
+    return RequireApproval() if call.arguments["action"] in {"create", "run", "schedule"} else Execute()
+
+
+def _schedule_of(arguments: Mapping[str, object]) -> Schedule:
+    """Return the schedule that the arguments of a call describe."""
+    try:
+        return Schedule(str(arguments["cron"]), str(arguments.get("timezone") or "UTC"))
+    except UsageError as error:
+        raise InvalidArgumentsError(str(error)) from error
