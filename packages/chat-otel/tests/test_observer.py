@@ -236,6 +236,8 @@ async def test_a_retried_model_call_is_one_span(sdk: Any) -> None:
     await chat.with_retry(2).build().complete(Messages.from_user(SAID))
     call = named(sdk.spans(), "chat script")
     assert call.attributes["chat.call.attempts"] == 3
+    assert call.attributes["chat.call.failures"] == ("scripted/script: RateLimitedError",) * 2
+    assert SECRET not in sdk.everything()
     assert call.status.status_code is trace.StatusCode.UNSET
     assert "error.type" not in call.attributes
 

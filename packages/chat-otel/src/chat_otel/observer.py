@@ -16,7 +16,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Final, TypeAlias, final
 
-from chat_core import ChatOptions, Completed, Failed, Usage
+from chat_core import ChatError, ChatOptions, Completed, Failed, Metadata, Usage
 from chat_core.observer import CallRecord, RunRecord, ToolRecord, WaitRecord
 from chat_core.provider import ProviderMeta
 from opentelemetry import context as contexts
@@ -148,6 +148,8 @@ class OpenTelemetry:
         """End the span `timed` of the model call `record`, and record call metrics with the attributes `facts`."""
         retries = len(record.failures) - (bool(record.failures) and record.failures[-1] is record.error)
         more: Attributes = {**_usage_facts(record.usage), names.CALL_ATTEMPTS: retries + 1}
+        if record.failures:
+            more[names.CALL_FAILURES] = tuple([_failure_of(error, record.provider) for error in record.failures])
         if record.first_after is not None:
             more[names.RESPONSE_FIRST_CHUNK] = record.first_after
         facts = {**facts, **self._mark_failed(timed.span, record.error)}
@@ -157,8 +159,8 @@ class OpenTelemetry:
         if turn is not None:
             if turn.finish_reason is not None:
                 more[names.RESPONSE_FINISH_REASONS] = (turn.finish_reason,)
-            if turn.metadata is not None and turn.metadata.id is not None:
-                more[names.RESPONSE_ID] = turn.metadata.id
+            if turn.metadata is not None:
+                more |= _response_facts(turn.metadata, record.provider)
             if self._content:
                 more[names.OUTPUT_MESSAGES] = output_of(turn)
         # While the span is the current span, an SDK can attach exemplars to the metrics.
@@ -187,10 +189,7 @@ class OpenTelemetry:
         """
         if error is None:
             return {}
-        kind = type(error)
-        name = kind.__qualname__
-        if kind.__module__.partition(".")[0] not in {"builtins", "chat_core", SCOPE}:
-            name = f"{kind.__module__}.{name}"
+        name = _error_name(error)
         span.set_status(Status(StatusCode.ERROR, message_of(error) if self._content else None))
         span.set_attribute(names.ERROR, name)
         return {names.ERROR: name}
@@ -322,6 +321,28 @@ def _usage_facts(usage: Usage) -> Attributes:
     }
     totals: Attributes = {names.INPUT_TOKENS: usage.input_tokens, names.OUTPUT_TOKENS: usage.output_tokens}
     return {**totals, **{name: count for name, count in parts.items() if count}}
+
+
+def _error_name(error: BaseException) -> str:
+    """Return the name of the error's class, with the module if the class is of another package."""
+    kind = type(error)
+    is_known = kind.__module__.partition(".")[0] in {"builtins", "chat_core", SCOPE}
+    return kind.__qualname__ if is_known else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _failure_of(error: ChatError, meta: ProviderMeta) -> str:
+    """Return the model and the class of the error of a failed attempt. A router asks several models in a call."""
+    metadata = error.metadata or Metadata()
+    provider = names.provider_name(ProviderMeta(metadata.provider or meta.name))
+    return f"{provider}/{metadata.model or meta.model}: {_error_name(error)}"
+
+
+def _response_facts(metadata: Metadata, meta: ProviderMeta) -> Attributes:
+    """Return the ID of a response, and its provider if that is not the provider of the chat, which may be a router."""
+    facts: Attributes = {} if metadata.id is None else {names.RESPONSE_ID: metadata.id}
+    if metadata.provider is not None and metadata.provider != meta.name:
+        facts[names.CALL_ANSWERED_BY] = names.provider_name(ProviderMeta(metadata.provider))
+    return facts
 
 
 def _metric_attributes(facts: Attributes) -> dict[str, str | bool | int | float]:
