@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chat_core.approvals import owner_may_decide
 from chat_streams import AGUI, ClientInputError
-from chat_streams.json_fields import read_body, require_list, require_object, require_text
+from chat_streams.json_fields import describe_value, read_body, require_list, require_object, require_text
 from chat_streams.openai import read_completions_request, read_responses_request
 from chat_streams.vercel import read_request
 from stream_world import LOCATE
@@ -44,8 +44,13 @@ def test_fields_of_the_right_type_are_returned() -> None:
     ],
 )
 def test_a_field_of_the_wrong_type_is_named_in_the_error(read: Callable[[], object]) -> None:
-    with pytest.raises(ClientInputError, match=r"malformed: x must be"):
+    with pytest.raises(ClientInputError, match=r"malformed: x must be an? \w+, not (\{\}|\[\]|null|1)\."):
         read()
+
+
+def test_long_values_in_errors_are_truncated() -> None:
+    assert describe_value({"a": ["é", None]}) == r'{"a": ["\u00e9", null]}'
+    assert describe_value("x" * 1_000) == '"' + "x" * 59
 
 
 # --- All requests -----------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class PreparedRequest:
     """The next request of a conversation, encoded but not sent.
 
     Attributes:
-        member: the conversation.
+        member: the conversation to which the request belongs.
         request: the encoded request.
     """
 
@@ -81,7 +81,7 @@ class Batches(Generic[OutT_co, PauseT_co]):
         Do not change the conversations until `answer()` has appended their answers.
 
         Args:
-            conversations: the conversations. The application chooses their keys, which are also the ids of the results.
+            conversations: conversations by id. The application chooses the ids, which the results also contain.
             options: options of the requests, merged over those of the chat.
             inject: values by type, for `Injected` parameters and instructions.
 
@@ -145,7 +145,7 @@ class Batches(Generic[OutT_co, PauseT_co]):
         """Find a batch that a process may have submitted before the process died.
 
         Args:
-            prepared: requests of the batch, prepared again.
+            prepared: requests of the batch, as prepared again by this process.
             members: conversations of the batch.
             name: name of the batch.
             since: a time before the batch was submitted.
@@ -162,7 +162,7 @@ class Batches(Generic[OutT_co, PauseT_co]):
         return None if batch is None else self.handle(batch, members)
 
     def handle(self, batch: Batch, members: Sequence[BatchMember]) -> BatchHandle:
-        """Return the handle for a batch at the provider of the chat.
+        """Create the handle for a batch that exists at the chat's provider.
 
         Args:
             batch: the batch at the provider.

@@ -32,7 +32,7 @@ class BatchMember:
     responses: int = 0
 
     def to_list(self) -> list[str | int]:
-        """Return the JSON form."""
+        """Return the member as a JSON array."""
         return [self.id, self.inputs, self.responses]
 
 
@@ -94,7 +94,7 @@ class BatchHandle:
 
 
 def request_index(name: str, id_: str) -> int | None:
-    """Return the index of the conversation that a request id names, or `None` if the id belongs to another batch.
+    """Return the index of the conversation for a request id, or `None` if the id belongs to another batch.
 
     Args:
         name: name of the batch.

@@ -37,9 +37,9 @@ KIND: Final = "batch"
 FLOW: Final = "batch"
 """Flow of the stored conversations that contain the records of batches."""
 MAX_ATTEMPTS: Final = 200
-"""Maximum number of attempts of a step. With up to an hour between two attempts, they last more than a week."""
+"""Maximum number of attempts of a step. With up to an hour between attempts, retries continue for more than a week."""
 PREPARE_ATTEMPTS: Final = 5
-"""Number of attempts to prepare a conversation that is busy or fails. Afterwards, the batch is submitted without it."""
+"""Maximum number of attempts to prepare a busy or failing conversation. Then the batch is submitted without it."""
 NOT_SUBMITTED: Final = ""
 """Value of `BatchRecord.decision` if an operator decided that the provider does not have the batch."""
 CLOCK_TOLERANCE: Final = timedelta(minutes=10)
@@ -93,7 +93,7 @@ class BatchJobs(Generic[OutT, PauseT]):
         )
 
     async def work(self, job: StoredJob) -> None:
-        """Do one step of a batch. Call this method in the block of `store.take_job("batch")`.
+        """Execute one step of a batch. Call this method in the block of `store.take_job("batch")`.
 
         Args:
             job: the job that was taken.
@@ -276,7 +276,7 @@ class BatchJobs(Generic[OutT, PauseT]):
         return failures
 
     async def _answer(self, result: BatchResult) -> Exception | None:
-        """Continue a conversation with its answer, and return the error if that failed."""
+        """Continue a conversation with its answer. Return the error, or `None` on success."""
         try:
             async with self._open(result.id) as conversation:
                 await self._batches.answer(conversation, result)
@@ -302,7 +302,10 @@ class BatchJobs(Generic[OutT, PauseT]):
 
     @asynccontextmanager
     async def _open(self, id_: str) -> AsyncGenerator[OpenConversation, None]:
-        """Open a conversation that must be stored already, since `open()` would store a deleted conversation again."""
+        """Open a conversation that must already be stored.
+
+        A plain `open()` would create a deleted conversation again.
+        """
         await self._store.meta(id_)
         async with self._store.open(id_) as conversation:
             yield conversation

@@ -29,7 +29,7 @@ class NewMessageError(ChatError):
 
 @final
 class CapturedRequestError(UsageError):
-    """Error that ends a run at its first request to the model. Nothing was sent.
+    """Internal error that ends a run at its first request to the model. Nothing was sent.
 
     Attributes:
         request: the encoded request.
@@ -72,7 +72,8 @@ class CapturingModel:
         """Implement `CompletionProvider.complete`: encode the request and raise `CapturedRequestError`.
 
         Raises:
-            UsageError: the request cannot be encoded, or it was encoded (`CapturedRequestError`).
+            CapturedRequestError: the request was encoded.
+            UsageError: the request cannot be encoded.
         """
         request = self._model.encode_batch_request(messages, tools, options, structured_output)
         raise CapturedRequestError(request, count_inputs(messages), count_responses(messages))
@@ -85,7 +86,7 @@ class AnsweringModel:
     Args:
         model: the provider of the chat.
         turn: the turn from the batch.
-        member: the conversation when it was submitted.
+        member: state of the conversation when it was submitted.
     """
 
     __slots__ = ("_member", "_model", "_turn")

@@ -32,8 +32,8 @@ class BatchRecord:
             string if the provider does not have the batch, or `None` without a decision.
         cancelled: whether `BatchJobs.cancel()` was called.
         failures: error messages by conversation id.
-        retry: ids of conversations whose answers are appended by the next attempt, or `None` for all.
-        outcome: how the batch ended, or `None`.
+        retry: ids of conversations whose answers the next attempt must append, or `None` for all conversations.
+        outcome: outcome of the batch, or `None` before its end.
     """
 
     conversations: tuple[str, ...]
@@ -80,7 +80,7 @@ class BatchReport:
         handle: handle of the submitted batch, or `None`.
         failures: error messages by conversation id. While the batch is `running`, these conversations may still be
             answered. After the batch has ended, a conversation without an error is answered or has waiting tool calls.
-        outcome: how the batch ended, or `None`.
+        outcome: outcome of the batch, or `None` before its end.
     """
 
     state: ReportState

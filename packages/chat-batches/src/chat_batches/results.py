@@ -23,7 +23,7 @@ class BatchResult:
     """The result of one conversation of a batch: a turn of the model, or an error.
 
     Attributes:
-        member: the conversation.
+        member: the conversation to which the result belongs.
         turn: turn of the model, or `None` if the request failed. Pass the result to `Batches.answer()` to continue the
             conversation.
         error: error of the request, or `None`.

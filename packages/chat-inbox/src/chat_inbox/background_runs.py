@@ -70,7 +70,7 @@ class Channel:
         messages: history of the active run; None if no run is active in this process.
         running: whether a run is active in this process.
         outcome: outcome of the last run; None before the first run and during a run.
-        detail: sentence about the outcome.
+        detail: sentence that describes the outcome.
         restart_requested: whether a decision was stored since the active run last read the conversation.
         followers: number of open event streams.
     """
@@ -141,7 +141,7 @@ class Channel:
 
         Args:
             outcome: name of the outcome.
-            detail: sentence about the outcome.
+            detail: sentence that describes the outcome.
         """
         self.messages, self.running = None, False
         self.outcome, self.detail = outcome, detail

@@ -26,7 +26,7 @@ _MIN_SECRET_BYTES: Final = 32
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Parse the command line, and serve an assistant until ctrl-C or run another command.
+    """Parse the command line, then run the given subcommand, or serve an assistant until ctrl-C.
 
     Exits with a message if the configuration is wrong, the model is not available or the port cannot be opened.
     """

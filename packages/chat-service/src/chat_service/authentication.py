@@ -33,7 +33,7 @@ class BearerTokens:
         principals: the users of the tokens, by token hash.
 
     Raises:
-        UsageError: A key is not a hash, for example because it is a token.
+        UsageError: a key is not a token hash, for example because it is the token itself.
     """
 
     def __init__(self, principals: Mapping[str, Principal]) -> None:

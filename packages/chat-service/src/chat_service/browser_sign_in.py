@@ -28,7 +28,7 @@ class CookieTokens:
     """A middleware that adds the token of the sign-in cookie to a request without the header `Authorization`.
 
     Args:
-        app: the application.
+        app: application that receives the requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -49,7 +49,7 @@ class SignIn:
     """The routes with which browsers sign in and out.
 
     Args:
-        authenticate: returns the user who is named by the header `Authorization` of a request.
+        authenticate: function that returns the user for the `Authorization` header of a request.
         settings: limits of the service.
     """
 

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, final
 from chat_core.approvals import Principal
 from chat_inbox.api import json_response
 from chat_inbox.http_errors import HTTPError
+from chat_streams.json_fields import describe_value
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
@@ -37,9 +38,9 @@ class ChatRoutes:
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
-        follower: streams the events of runs.
-        authenticate: returns the user of a request.
+        runs: starts, finds and cancels the runs of the service.
+        follower: source of the event streams of runs.
+        authenticate: function that returns the user who sent a request.
     """
 
     def __init__(
@@ -66,7 +67,10 @@ class ChatRoutes:
     # --- Messages ---------------------------------------------------------------------------------------------------
 
     async def chat(self, request: Request) -> Response:
-        """Answer a message, and return the whole response. The run continues if the client disconnects."""
+        """Store a message, run the model, and return the whole response.
+
+        The run continues if the client disconnects.
+        """
         principal = await self._authenticate(request)
         run = await self._runs.start(await self._read_message(request, principal, "chat"))
         async with aclosing(self._follower.follow(principal, run)) as events:
@@ -76,7 +80,10 @@ class ChatRoutes:
         raise AssertionError  # a stream ends with a terminal event
 
     async def stream(self, request: Request) -> Response:
-        """Answer a message, and stream the events of the run. The run continues if the client disconnects."""
+        """Store a message, and stream the events of the run that answers it.
+
+        The run continues if the client disconnects.
+        """
         principal = await self._authenticate(request)
         run = await self._runs.start(await self._read_message(request, principal, "chat/stream"))
         return self._stream_run(principal, run, None)
@@ -86,7 +93,7 @@ class ChatRoutes:
         key = read_key(request)
         busy = fields.get("when_busy", "wait")
         if not isinstance(busy, str) or busy not in {"wait", "refuse"}:
-            raise HTTPError(400, 'The field when_busy must be "wait" or "refuse".')
+            raise HTTPError(400, f'The field when_busy must be "wait" or "refuse", not {describe_value(busy)}.')
         return MessageRequest(
             principal,
             read_text(fields, "session_id"),
@@ -115,7 +122,7 @@ class ChatRoutes:
         return json_response(run.to_dict())
 
     async def follow(self, request: Request) -> Response:
-        """Stream the events of a run from the beginning, or after the event that `Last-Event-ID` names."""
+        """Stream the events of a run from the beginning, or after the event given in `Last-Event-ID`."""
         principal, run = await self._own_run(request)
         text = request.headers.get("last-event-id") or request.query_params.get("after")
         place = None if text is None else Place.parse(text)

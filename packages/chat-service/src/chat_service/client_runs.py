@@ -42,13 +42,13 @@ _CHANGED = "Another request changed the conversation at the same time: send the 
 @final
 @dataclass(frozen=True, slots=True)
 class ClientRun:
-    """A request of a front end that was stored.
+    """A stored request of a front end.
 
     Attributes:
         run: the run that answers the request, or `None` if the conversation has no messages.
         snapshot: the conversation with the changes of the request, before the run continues.
-        applied: the changes.
-        ended: the calls that the request has resolved, for example by a rejection.
+        applied: changes that the request made to the conversation.
+        ended: calls that the request resolved, for example by a rejection.
     """
 
     run: Run | None
@@ -59,13 +59,13 @@ class ClientRun:
 
 @final
 class ClientRuns:
-    """Stores the messages of front ends, together with the runs that answer them.
+    """A service that stores the messages of front ends together with the runs that answer them.
 
     These front ends choose the ids of their conversations.
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
+        runs: starts, finds and cancels the runs of the service.
     """
 
     def __init__(self, context: ServiceContext, runs: Runs) -> None:
@@ -102,7 +102,7 @@ class ClientRuns:
         Args:
             principal: the user.
             session_id: id of the session, from `client_session_id()`. The session is created if it does not exist.
-            apply: applies the request to a snapshot of the conversation.
+            apply: function that applies the request to a snapshot of the conversation.
 
         Raises:
             ClientInputError: the request is refused, or a run of the conversation is active.
@@ -183,7 +183,7 @@ class ClientRuns:
 
 
 def client_session_id(owner: str, kind: str, client_id: str) -> str:
-    """Return the id of the session for an id that a front end chose. Each owner has sessions of their own.
+    """Return the session id for an id that a front end chose. The same id of two owners results in two sessions.
 
     Args:
         owner: name of the authenticated user.
@@ -204,7 +204,7 @@ def list_turns(messages: Messages) -> list[tuple[Role, Turn]]:
 
 
 def before_run(snapshot: Snapshot, run_id: str) -> Snapshot:
-    """Return a conversation as it was before the first response of a run.
+    """Return a copy of a conversation that ends before the first response of a run.
 
     Args:
         snapshot: the conversation.
@@ -219,10 +219,10 @@ def before_run(snapshot: Snapshot, run_id: str) -> Snapshot:
 
 
 def check_messages(given: ClientInput, settings: ServiceSettings) -> None:
-    """Check the sizes of the posted messages of users.
+    """Check the sizes of the user messages that a front end posted.
 
     Args:
-        given: the input of a front end.
+        given: input that the front end posted.
         settings: limits of the service.
 
     Raises:

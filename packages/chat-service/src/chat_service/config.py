@@ -1,4 +1,4 @@
-"""The configuration of the command: TOML files, environment variables and options, with the origin of each value.
+"""The configuration of the command, from TOML files, environment variables and options, with each value's origin.
 
 A later layer overrides an earlier one, key by key: built-in defaults, the file of the user, the file of the project,
 environment variables, and options of the command.
@@ -28,7 +28,7 @@ _QUOTES: Final = ('"""', "'''")
 
 
 class ConfigError(UsageError):
-    """Error for a configuration that cannot be used. The message lists every problem with its place."""
+    """The configuration cannot be used. The message lists every problem with its file and line, variable or option."""
 
 
 @final
@@ -37,11 +37,11 @@ class ConfigValue:
     """A value of the configuration.
 
     Attributes:
-        key: the key.
+        key: definition of the key.
         name: dotted name of the key.
         value: the value.
         origin: where the value is set: a file with a line, a variable, an option, or `default`.
-        shadowed: earlier origins whose values this value overrides.
+        shadowed: origins of the values that this value overrides.
     """
 
     key: ConfigKey
@@ -57,7 +57,7 @@ class Config:
 
     Args:
         values: the values, by dotted name.
-        problems: everything that is wrong, each with its place.
+        problems: descriptions of all problems, each with its origin.
     """
 
     def __init__(self, values: Mapping[str, ConfigValue], problems: list[str]) -> None:
@@ -72,7 +72,7 @@ class Config:
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
     ) -> Config:
-        """Read the configuration. Problems are collected, and `require_valid()` raises them.
+        """Read the configuration. Problems do not raise an error until `require_valid()` is called.
 
         Args:
             options: values of command options, by dotted name. `None` values are ignored.
@@ -91,7 +91,7 @@ class Config:
         return cls(layers.values, layers.problems)
 
     def require_valid(self) -> Config:
-        """Return the configuration.
+        """Return this configuration if it has no problems.
 
         Raises:
             ConfigError: the configuration has problems.
@@ -118,18 +118,18 @@ class Config:
         return ServiceSettings(**{field.name: self.get(f"server.{field.name}") for field in fields(ServiceSettings)})
 
     def profile(self) -> str:
-        """Return the dotted name of the table with the model: `llm`, or `llm.NAME` if `agent.llm` names a profile."""
+        """Return the dotted name of the model's table: `llm`, or `llm.NAME` if the value of `agent.llm` is `NAME`."""
         name = self.get("agent.llm")
         return "llm" if name is None else f"llm.{name}"
 
 
 @final
 class _Layers:
-    """The layers of a configuration, while they are read.
+    """The values and problems that are collected while the layers of a configuration are read.
 
     Attributes:
-        values: the values so far, by dotted name.
-        problems: the problems so far.
+        values: values read so far, by dotted name.
+        problems: problems found so far.
     """
 
     def __init__(self) -> None:
@@ -231,7 +231,9 @@ def variable_name(name: str) -> str:
 
 
 def is_readable_by_others(path: Path) -> bool:
-    """Return whether other users of this machine can read a file. Windows does not record this in the mode.
+    """Return whether other users of this machine can read a file.
+
+    On Windows, file modes do not show this: return False.
 
     Args:
         path: path of the file.
@@ -273,7 +275,7 @@ def _flatten(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
 
 
 def _parse(text: str, key: ConfigKey) -> object:
-    """Return the value of an environment variable. A number that is malformed stays a string, which is refused."""
+    """Convert the text of an environment variable to the type of its key. A malformed number stays a string."""
     if key.kind == "texts":
         return [item.strip() for item in text.split(",") if item.strip()]
     if key.kind == "text":

@@ -31,9 +31,9 @@ class ConfigKey:
     """A key of the configuration.
 
     Attributes:
-        name: dotted name. A part `*` stands for any name, such as the name of a profile.
+        name: dotted name. The part `*` matches any name, such as the name of a profile.
         kind: type of the value.
-        default: value without a configuration.
+        default: value if the key is not set.
         least: smallest valid number.
         most: largest valid number, or `None` for no limit.
         is_secret: whether the value is a secret, which is never shown.
@@ -47,7 +47,7 @@ class ConfigKey:
     is_secret: bool = False
 
     def matches(self, name: str) -> bool:
-        """Return whether a dotted name is a name of this key.
+        """Return whether a dotted name refers to this key.
 
         Args:
             name: the dotted name.
@@ -55,10 +55,12 @@ class ConfigKey:
         return name.count(".") == self.name.count(".") and fnmatchcase(name, self.name)
 
     def problem(self, value: object) -> str | None:
-        """Return why a value is not valid for this key, or `None` if it is valid. A secret value is not quoted.
+        """Return the reason why a value is invalid for this key, or `None` if it is valid.
+
+        Secret values are not quoted.
 
         Args:
-            value: the value, as TOML or an environment variable contains it.
+            value: the value from a TOML file or an environment variable.
         """
         if not self._has_type(value):
             return f"must be {_NAMES[self.kind]}{self._quote(value)}"
@@ -89,7 +91,7 @@ def _server_keys() -> Iterable[ConfigKey]:
 
 
 SECRET_KEY: Final = "server.secret"  # noqa: S105 - the name of a key
-"""The key of the secret that signs exports and the forms of the inbox."""
+"""Name of the secret that signs exports and the forms of the inbox."""
 KEYS: Final[tuple[ConfigKey, ...]] = (
     ConfigKey("llm.model", "text", "local"),
     ConfigKey("llm.base_url", "text"),
@@ -120,7 +122,7 @@ def find_key(name: str) -> ConfigKey | None:
 
 
 def suggest_key(name: str) -> str:
-    """Return the end of an error message about an unknown key, with the most similar key.
+    """Return a hint for an error message about an unknown key. It suggests the most similar key.
 
     Args:
         name: the unknown dotted name.

@@ -24,11 +24,11 @@ class ServiceContext:
         engine: the engine.
         flow: the flow of all sessions.
         store: the store of the sessions.
-        may_decide: the rule of the application for decisions.
+        may_decide: function that returns whether a user may decide a waiting call.
         settings: limits and times.
         signals: signals that wake the workers and followers of this process.
-        live: the text of open responses in this process.
-        counters: numbers of this process for its metrics.
+        live: text of the responses that models are currently writing.
+        counters: counters for the metrics of this process.
     """
 
     engine: AgentEngine

@@ -1,4 +1,4 @@
-"""`Counters`, the numbers of one process that its metrics report."""
+"""`Counters`, the counters of one process, which the metrics report."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import final
 @final
 @dataclass(slots=True)
 class Counters:
-    """Numbers of one process since its start.
+    """Counters of one process since its start.
 
     Attributes:
-        running: runs that workers execute now.
-        ended: parts of runs that workers have ended, by final state.
-        model_calls: responses of models.
+        running: number of runs that workers are executing.
+        ended: number of executed parts of runs, by final state.
+        model_calls: number of model responses.
         input_tokens: input tokens that models have reported.
         output_tokens: output tokens that models have reported.
-        sockets: open WebSocket connections.
+        sockets: number of open WebSocket connections.
     """
 
     running: int = 0

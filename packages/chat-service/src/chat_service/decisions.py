@@ -22,7 +22,7 @@ async def apply_decisions(
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
+        runs: starts, finds and cancels the runs of the service.
         principal: the user who decides.
         session_id: id of a session. The caller has checked that the user owns the session.
         decisions: the posted decisions.
@@ -34,7 +34,7 @@ async def apply_decisions(
     try:
         posted = read_plain_request(json.dumps({"session_id": session_id, "decisions": decisions}))
         if not posted.decisions:
-            raise HTTPError(400, "The field decisions must be a nonempty array.")
+            raise HTTPError(400, "The field decisions must contain at least one decision.")
         async with context.store.open(session_id) as conversation:
             apply_plain_request(posted, conversation, chat=context.engine.chat(context.flow), decider=decider)
     except ClientInputError as error:

@@ -2,7 +2,7 @@
 
 The engine works in the process of the worker. The stored turns, the outcomes of their calls and the text of the open
 response contain everything that a front end shows, so another process can recreate the events from them. Reasoning is
-sent with the end of its response, because only the text of an open response is shared.
+sent when its response has ended, because only the text of an open response is shared.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _CODES: Final[dict[str, ErrorCode]] = {
 
 @final
 class EngineEvents:
-    """A source of the events of runs, in the form of the engine.
+    """A source of the events of runs, as the engine would yield them.
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
+        runs: starts, finds and cancels the runs of the service.
     """
 
     def __init__(self, context: ServiceContext, runs: Runs) -> None:
@@ -66,12 +66,12 @@ class EngineEvents:
         self._readers = RunReaders(context, runs)
 
     async def follow(self, run: Run, view: Snapshot, ended: Sequence[Tool] = ()) -> AsyncGenerator[object]:
-        """Yield the events of a run after the state of `view`, up to `Done` or `Paused`.
+        """Yield the events of a run that follow the state of `view`, up to `Done` or `Paused`.
 
         Args:
             run: the run.
-            view: the conversation as the client knows it. Each turn is appended to its messages at the place where the
-                engine appends the turn.
+            view: the conversation as the client knows it. Each new turn is appended to its messages when the engine
+                would append it.
             ended: calls of `view` that the request of the client has resolved. Their results are yielded first.
 
         Raises:
@@ -112,7 +112,7 @@ class EngineEvents:
 
 
 def _end(run: Run, view: Snapshot, first_part: int) -> object:
-    """Return the event that ends a run, with the usage of the parts that the client has followed."""
+    """Return the last event of a run, with the usage of the parts that the client has followed."""
     ends = [part.end for part in run.parts[first_part:] if part.end is not None]
     usage = Usage(
         input_tokens=sum([end.input_tokens for end in ends]), output_tokens=sum([end.output_tokens for end in ends])
@@ -131,11 +131,11 @@ def _failure(code: str) -> RunFailedError:
 
 @final
 class _Replay:
-    """The events that one client has received.
+    """A replay of a run for one client, which records the events that the client has received.
 
     Args:
         run: the run.
-        view: the messages that the client knows. They grow with the events.
+        view: messages that the client knows. Turns are appended as events are sent.
         ended: calls whose results the client does not have.
 
     Attributes:
@@ -227,7 +227,7 @@ class _Replay:
             yield ToolResult(tool)
 
     def _end_response(self, turn: Turn) -> Iterator[object]:
-        """Yield the parts of a stored response that the client does not have, its calls, and the end of the step."""
+        """Yield the parts of a stored response that the client lacks, then its calls and the end of the step."""
         if not turn.text.startswith(self._sent):
             yield AttemptReset(1, "another worker has taken over the run")
             self._sent = ""
@@ -252,7 +252,9 @@ class _Replay:
         self._known += 1
 
     def add_open(self, step: OpenStep | None) -> Iterator[object]:
-        """Yield the new text of the open response, unless the calls before it have not ended for this client.
+        """Yield the new text of the open response.
+
+        Yield nothing until the client has received the ends of earlier calls.
 
         Args:
             step: the open response, or `None` if its text is not known.
@@ -271,7 +273,7 @@ class _Replay:
             yield TextDelta(text)
 
     def repeat_answer(self, run: Run) -> Iterator[object]:
-        """Yield a stored answer again if the client has received nothing, as the engine does.
+        """Yield a stored answer again, as the engine does, if the client has received nothing.
 
         Args:
             run: the run, which has ended.

@@ -64,7 +64,7 @@ class Follower:
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
+        runs: starts, finds and cancels the runs of the service.
     """
 
     def __init__(self, context: ServiceContext, runs: Runs) -> None:
@@ -81,7 +81,7 @@ class Follower:
         Args:
             principal: the user. A `paused` event contains only the calls that the user may decide on.
             run: the run.
-            after: place in the stream after which the events begin. Default: the beginning.
+            after: place in the stream. Only later events are yielded. Default: the beginning.
         """
         if after is None:
             yield _session_event(run)
@@ -190,7 +190,7 @@ def _session_event(run: Run) -> ClientEvent:
 
 @final
 class _Stream:
-    """The stream of one client, with the events and the pieces of the open response that the client has received.
+    """The stream of one client, with a record of the events and pieces of text that the client has received.
 
     Args:
         place: the place that the client has reached, or `None` for the beginning.
@@ -246,7 +246,7 @@ class _Stream:
     def show_open(self, step: OpenStep | None) -> Iterator[ClientEvent]:
         """Yield the pieces of the open response that the client does not have.
 
-        The text may be known before the end of the calls that the response follows. It is then yielded later.
+        If the calls before the response have not ended yet, its text is yielded later.
 
         Args:
             step: the open response, or `None` if its text is not known.

@@ -34,10 +34,10 @@ class FrontEndRoutes:
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
-        client_runs: stores requests together with their runs.
-        events: recreates the events of runs.
-        authenticate: returns the user of a request.
+        runs: starts, finds and cancels the runs of the service.
+        client_runs: service that stores requests together with their runs.
+        events: source of the events of runs.
+        authenticate: function that returns the user who sent a request.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ class HealthRoutes:
     """Routes and endpoints for health checks.
 
     Args:
-        store: the store.
-        is_accepting: returns whether the service is open and is not stopping.
+        store: store of the sessions, which the readiness check reads.
+        is_accepting: function that returns whether the service is open and not stopping.
     """
 
     def __init__(self, store: ConversationStore, is_accepting: Callable[[], bool]) -> None:

@@ -28,10 +28,10 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 class HostGuard:
     """A middleware that checks the header `Host`, and the header `Origin` of requests that change something.
 
-    The header `Origin` of WebSocket connections is checked by their route.
+    The route for WebSocket connections checks their `Origin` header itself.
 
     Args:
-        app: the application.
+        app: application that receives the accepted requests.
         hosts: accepted host names without ports, in addition to the names of this machine.
     """
 

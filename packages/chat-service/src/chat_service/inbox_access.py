@@ -13,12 +13,12 @@ def create_inbox(
 ) -> Inbox:
     """Return the inbox of a service. The inbox records decisions, and the workers of the service continue the sessions.
 
-    A user sees their own sessions, and sessions with a call that the user may decide on or has decided on.
+    A user sees their own sessions, and all sessions with a call that they may decide or have decided.
 
     Args:
         store: the store of the sessions.
-        authenticate: returns the user who sent a request.
-        may_decide: the rule of the application for decisions.
+        authenticate: function that returns the user who sent a request.
+        may_decide: function that returns whether a user may decide a waiting call.
         secret: key that signs the forms, the same in all processes. With `None`, a random key is used.
     """
 

@@ -20,20 +20,20 @@ from chat_service.run_records import RUN_JOB, part_key, part_number, run_of_part
 from chat_service.signals import Signals
 
 GROUP_CHARACTERS: Final = 4096
-"""Number of unwritten characters that are written to the store without waiting for `GROUP_SECONDS`."""
+"""Number of characters above which text is written to the store without waiting for `GROUP_SECONDS`."""
 
 
 @final
 @dataclass(slots=True)
 class OpenStep:
-    """The text of a response that is not stored yet.
+    """The text of a response that the model is still writing.
 
     Attributes:
         session_id: id of the session.
         step: index of the response among the responses of the run.
         writer: the attempt that writes the text.
-        pieces: pieces of the text so far.
-        written: number of pieces that were written to the store.
+        pieces: pieces of the text received so far.
+        written: number of pieces already written to the store.
     """
 
     session_id: str
@@ -52,7 +52,7 @@ class LiveText:
 
     Attributes:
         has_new_text: set while there is unwritten text.
-        has_much_text: set while there is so much unwritten text that it must be written at once.
+        has_much_text: set while there is enough unwritten text to write it immediately.
         needs_store: set while this process follows a run that no worker of this process executes.
     """
 
@@ -79,7 +79,7 @@ class LiveText:
 
     @contextmanager
     def following(self, run_id: str) -> Generator[None]:
-        """Return a context manager in which a run is followed, so that its text from other processes is read.
+        """Return a context manager that marks a run as followed, so that its text is also read from other processes.
 
         Args:
             run_id: id of the run.
@@ -98,7 +98,7 @@ class LiveText:
 
     @property
     def followers(self) -> int:
-        """Number of followers of all runs."""
+        """Total number of followers of all runs."""
         return self._followed.total()
 
     # --- For workers --------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class LiveText:
     # --- Between processes --------------------------------------------------------------------------------------------
 
     def take_unwritten(self) -> list[ResponseDelta]:
-        """Return the unwritten text of this process, and count the text as written."""
+        """Return the unwritten text of this process, and mark it as written."""
         deltas: list[ResponseDelta] = []
         for run_id in self._unwritten:
             step = self._own.get(run_id)
@@ -166,7 +166,7 @@ class LiveText:
         return deltas
 
     def positions(self) -> Mapping[str, int]:
-        """Return, by session id, the position up to which the text of followed runs in other processes is known."""
+        """Return the position up to which text from other processes was read, by session id, for all followed runs."""
         runs = [run_id for run_id in self._followed if run_id not in self._own]
         return {session_of(run_id): self._positions.get(run_id, 0) for run_id in runs}
 
@@ -174,7 +174,7 @@ class LiveText:
         """Add text that workers of other processes have written, and wake the followers.
 
         Args:
-            deltas: the text after the known positions.
+            deltas: text after the positions that `positions()` returned.
         """
         for delta in deltas:
             run_id = run_of_part(delta.key)

@@ -1,6 +1,6 @@
 """Metrics of a service in the text format of Prometheus.
 
-The text is written here, because the values are a few counters of one process. A client library would add a registry
+This module does not use a client library, because the values are a few counters, and a library would add a registry
 that all services of the process share.
 """
 
@@ -19,17 +19,17 @@ from chat_service.run_records import RUN_JOB
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _MOST_QUEUED: Final = 1000
-"""Number of queued runs up to which the queue is counted, so that a long queue does not slow down the response."""
+"""Maximum reported length of the queue. Counting a longer queue would slow down the response."""
 _STATES: Final = ("answered", "paused", "failed", "cancelled")
 
 
 @final
 class MetricsRoutes:
-    """The route for metrics. No metric has a label with data of users.
+    """The route for metrics. No label of a metric contains user data.
 
     Args:
         context: objects shared by the parts of the service.
-        authenticate: returns the user of a request.
+        authenticate: function that returns the user who sent a request.
     """
 
     def __init__(self, context: ServiceContext, authenticate: PrincipalResolver) -> None:

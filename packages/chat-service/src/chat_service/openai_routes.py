@@ -1,4 +1,4 @@
-"""Routes of OpenAI's APIs: Responses, which belong to sessions, and Chat Completions, which are not stored."""
+"""Routes that implement OpenAI's APIs. Responses are stored in sessions, Chat Completions are not stored."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class OpenAIRoutes:
         context: objects shared by the parts of the service.
         client_runs: stores requests together with their runs.
         events: recreates the events of runs.
-        authenticate: returns the user of a request.
+        authenticate: function that returns the user who sent a request.
     """
 
     def __init__(
@@ -100,7 +100,10 @@ class OpenAIRoutes:
     # --- Responses --------------------------------------------------------------------------------------------------
 
     async def create_response(self, request: Request) -> Response:
-        """Apply a request to its conversation, and return or stream the response. The run continues without client."""
+        """Apply a request to its conversation, and return or stream the response.
+
+        The run continues without a client.
+        """
         principal = await self._authenticate(request)
         decider = Decider(principal, self._may_decide)
         key = read_key(request)
@@ -171,12 +174,12 @@ class OpenAIRoutes:
 
 @final
 class _CompletionResponse(Response):
-    """A streamed completion. Its run has no session, so the run ends when the client leaves.
+    """A streamed completion. Its run has no session, so it ends when the client disconnects.
 
     Args:
         stream: the run, which is entered when the response is sent.
         encoder: encoder of the run.
-        places: limit of the runs at the same time.
+        places: limiter for the number of concurrent runs.
         seconds: maximum duration of the run.
     """
 
@@ -243,7 +246,7 @@ def _json(body: bytes) -> Response:
 
 
 def _with_openai_errors(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint that reports refused requests and failed runs in the form of OpenAI's API."""
+    """Return an endpoint that reports refused requests and failed runs in the error format of OpenAI's API."""
 
     async def respond(request: Request) -> Response:
         try:
@@ -268,7 +271,7 @@ def _error_response(status: int, message: str) -> Response:
 
 
 def _with_key(posted: ResponsesRequest, principal: Principal, key: str) -> ResponsesRequest:
-    """Return a request whose new session and new messages have ids made from an idempotency key."""
+    """Return a copy of a request whose new session and messages have ids derived from an idempotency key."""
     digest = hashlib.sha256(dumps([principal.name, "v1/responses", key]).encode(errors="surrogatepass")).hexdigest()
     is_new = posted.previous is None and not posted.conversation
     messages = [

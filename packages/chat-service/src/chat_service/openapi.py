@@ -186,11 +186,11 @@ def _operation(
 
     Args:
         summary: summary of the operation.
-        answers: schema of the body by successful status. `None` means no body, and `events` an event stream.
+        answers: schema of the response body, by successful status. `None` means no body, `events` an event stream.
         *problems: error statuses, in addition to those of every operation.
         body: schema of the body of the request.
         parameters: parameters of the request.
-        is_open: whether the operation needs no authentication.
+        is_open: whether the operation can be used without authentication.
     """
     responses: Json = {str(status): _answer(schema) for status, schema in answers.items()}
     statuses = {*problems, 403, *(() if is_open else (401, 429, 500)), *((400, 413, 415) if body is not None else ())}

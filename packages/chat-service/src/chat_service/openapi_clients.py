@@ -130,7 +130,7 @@ def _problems(*statuses: int) -> Json:
 
 
 def _openai_errors(*statuses: int) -> Json:
-    """Return the responses for errors of OpenAI's APIs. The check of the host precedes them and has its own form."""
+    """Return the responses for errors of OpenAI's APIs. Errors of the host check have the format of this service."""
     content: Json = {"application/json": _ref("OpenAIError"), "application/problem+json": _ref("Problem")}
     return {str(status): {"description": CODES[status], "content": content} for status in statuses}
 

@@ -32,7 +32,7 @@ class Pages:
     """Routes and endpoints for the pages. The pages contain no data, so they need no authentication.
 
     Args:
-        describe: returns the OpenAPI document of the service.
+        describe: function that returns the OpenAPI document of the service.
     """
 
     def __init__(self, describe: Callable[[], Mapping[str, object]]) -> None:

@@ -14,11 +14,11 @@ _MINUTE: Final = 60.0
 
 @final
 class RateLimits:
-    """The request budgets of users (token buckets) in this process. A minute's budget can be used at once.
+    """The request budgets of users in this process, as token buckets. A user can spend a minute's budget at once.
 
     Args:
         per_minute: number of requests that a user may send in a minute. With 0, there is no limit.
-        clock: returns a time in seconds that never goes back.
+        clock: function that returns a monotonic time in seconds.
     """
 
     def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:

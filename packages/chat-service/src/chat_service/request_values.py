@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.security import read_body
+from chat_streams.json_fields import describe_value
 from starlette.requests import Request
 
 from chat_service.settings import ServiceSettings
@@ -19,7 +20,7 @@ MAX_TITLE: Final = 200
 
 
 async def read_object(request: Request, settings: ServiceSettings) -> tuple[bytes, Mapping[str, object]]:
-    """Return the body of a request, as bytes and as a JSON object.
+    """Return the body of a request, both as bytes and as a parsed JSON object.
 
     Args:
         request: the request.
@@ -37,7 +38,7 @@ async def read_object(request: Request, settings: ServiceSettings) -> tuple[byte
     except (ValueError, RecursionError):
         raise HTTPError(400, "The body is not JSON in UTF-8.") from None
     if not isinstance(value, dict):
-        raise HTTPError(400, "The body must be a JSON object.")
+        raise HTTPError(400, f"The body must be a JSON object, not {describe_value(value)}.")
     return body, cast("dict[str, object]", value)
 
 
@@ -49,7 +50,7 @@ def read_message(fields: Mapping[str, object], settings: ServiceSettings) -> str
     """Return the field `message` of a body.
 
     Args:
-        fields: the body.
+        fields: the parsed body.
         settings: limits of the service.
 
     Raises:
@@ -57,7 +58,7 @@ def read_message(fields: Mapping[str, object], settings: ServiceSettings) -> str
     """
     message = fields.get("message")
     if not isinstance(message, str):
-        raise HTTPError(400, "The field message must be a string.")
+        raise HTTPError(400, f"The field message must be a string, not {describe_value(message)}.")
     try:
         size = len(message.encode())
     except UnicodeEncodeError:
@@ -73,7 +74,7 @@ def read_text(fields: Mapping[str, object], name: str) -> str | None:
     """Return an optional string of a body.
 
     Args:
-        fields: the body.
+        fields: the parsed body.
         name: name of the field.
 
     Raises:
@@ -81,7 +82,7 @@ def read_text(fields: Mapping[str, object], name: str) -> str | None:
     """
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
-        raise HTTPError(400, f"The field {name} must be a string or null.")
+        raise HTTPError(400, f"The field {name} must be a string or null, not {describe_value(value)}.")
     return value
 
 
@@ -104,14 +105,14 @@ def read_metadata(fields: Mapping[str, object]) -> Mapping[str, object] | None:
     """Return the optional field `metadata` of a body.
 
     Args:
-        fields: the body.
+        fields: the parsed body.
 
     Raises:
         HTTPError: the field is neither an object nor null.
     """
     value = fields.get("metadata")
     if value is not None and not isinstance(value, dict):
-        raise HTTPError(400, "The field metadata must be an object or null.")
+        raise HTTPError(400, f"The field metadata must be an object or null, not {describe_value(value)}.")
     return cast("Mapping[str, object] | None", value)
 
 
@@ -138,7 +139,7 @@ def read_number(request: Request, name: str, default: int, least: int, most: int
 
 
 def read_choice(request: Request, name: str, *choices: str) -> str:
-    """Return a query parameter that has one of several values. The first value is the default.
+    """Return a query parameter that must have one of several values. The first value is the default.
 
     Args:
         request: the request.
@@ -150,7 +151,7 @@ def read_choice(request: Request, name: str, *choices: str) -> str:
     """
     text = request.query_params.get(name, choices[0])
     if text not in choices:
-        raise HTTPError(400, f"{name} must be {' or '.join(choices)}.")
+        raise HTTPError(400, f"{name} must be {' or '.join(choices)}, not {text!r:.60}.")
     return text
 
 

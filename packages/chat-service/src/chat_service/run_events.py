@@ -21,7 +21,7 @@ from chat_streams.client_texts import outcome_text
 from chat_service.run_records import Run
 
 LOG_NAME: Final = 8
-"""Number of characters of a history name that a place contains."""
+"""Length of the shortened history name in a place, in characters."""
 _PLACE: Final = re.compile(r"(\w{1,8})-(\d{1,12})-(\d{1,6})(?:\.(\d{1,9})\.(\d{1,9})\.(\d{1,9}))?", re.ASCII)
 
 
@@ -45,11 +45,11 @@ START: Final = Position(0, 0)
 
 
 class Writer(NamedTuple):
-    """An attempt of a worker to execute a part of a run. Only pieces of text from the same writer can be joined.
+    """One attempt of a worker to execute a part of a run. Only pieces of text from the same attempt can be joined.
 
     Attributes:
-        part: number of the part of the run, from 1.
-        fence: fence of the job of the part. The number grows when another worker takes over the job.
+        part: number of the part, counted from 1.
+        fence: fencing number of the part's job. It grows each time that another worker takes over the job.
     """
 
     part: int
@@ -78,7 +78,7 @@ class Place(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Place | None:
-        """Parse the id of an event, which a client sent. Return `None` if the id is malformed.
+        """Parse an event id that a client sent. Return `None` if the id is malformed.
 
         Args:
             text: the id.
@@ -107,7 +107,7 @@ class RunEvent:
 
 
 def mark_turn(turn: Turn, run_id: str) -> None:
-    """Store the id of a run in the user turn with its message. A redaction of the turn keeps the id.
+    """Store the id of a run in the user turn that it answers. The id remains if the turn is redacted.
 
     Args:
         turn: the turn of the user.
@@ -117,7 +117,7 @@ def mark_turn(turn: Turn, run_id: str) -> None:
 
 
 def run_of(turn: Turn) -> str | None:
-    """Return the id of the run that answers a user turn, the id that a front end gave the turn, or `None`.
+    """Return the id of the run that answers a user turn, else the id that a front end assigned, else `None`.
 
     Args:
         turn: the turn.
@@ -126,9 +126,9 @@ def run_of(turn: Turn) -> str | None:
 
 
 def message_run_name(message_id: str) -> str:
-    """Return the name of the run that answers a message to which a front end gave an id.
+    """Return the name of the run for a message whose id a front end assigned.
 
-    The front end can send the message again, and receives the same run.
+    If the front end sends the message again, it receives the same run.
 
     Args:
         message_id: id of the message.
@@ -140,7 +140,7 @@ def is_answered_by(turn: Turn, run_id: str) -> bool:
     """Return whether a run answers a user turn.
 
     Args:
-        turn: the turn, with the id of the run, or with the id that a front end gave the message.
+        turn: the turn, which contains the id of the run, or the id that a front end assigned to the message.
         run_id: id of the run.
     """
     marked = run_of(turn)
@@ -181,7 +181,7 @@ class RunHistory:
         after: a position before the message of the run. Default: the beginning.
 
     Attributes:
-        events: the events so far.
+        events: events derived so far.
         position: the position after the last entry, or `None` before the first entry.
     """
 
@@ -202,7 +202,7 @@ class RunHistory:
         return (self.position.log if self.position is not None else "")[:LOG_NAME] or "0"
 
     def add(self, entries: Sequence[HistoryEntry]) -> None:
-        """Add the events of further entries. Entries that begin with `created` replace all earlier ones.
+        """Add the events of further entries. Entries that begin with `created` replace all earlier entries.
 
         Args:
             entries: the entries after `position`.
@@ -219,7 +219,7 @@ class RunHistory:
                 self._add_tool(item.number, item.tool)
 
     def until_end(self, run: Run) -> tuple[list[RunEvent], Position | None]:
-        """Return the events up to the end of a run, and the position of this end or `None` for an active run.
+        """Return the events up to the end of a run, and the position of the end, or `None` if the run is active.
 
         Args:
             run: the run. Its state must have been read before the last entries.

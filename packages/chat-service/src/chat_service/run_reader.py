@@ -35,11 +35,11 @@ class RunStatus:
 
 @final
 class RunReader:
-    """A reader of one run. It reads the store only after changes of the session, and then only new history entries.
+    """A reader of one run. It reads the store only after the session has changed, and then only new history entries.
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
+        runs: starts, finds and cancels the runs of the service.
         run: the run.
     """
 
@@ -56,7 +56,9 @@ class RunReader:
         self._status: RunStatus | None = None
 
     async def read(self) -> RunStatus:
-        """Return the current status. The store is read again if the session has changed or the last status is too old.
+        """Return the current status.
+
+        The store is read if the session has changed since the last call or that call was too long ago.
 
         Raises:
             UnknownConversationError: the session was deleted.
@@ -78,7 +80,7 @@ class RunReaders:
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
+        runs: starts, finds and cancels the runs of the service.
     """
 
     def __init__(self, context: ServiceContext, runs: Runs) -> None:

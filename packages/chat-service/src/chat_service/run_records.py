@@ -2,7 +2,7 @@
 
 A run has one or more parts. The first part answers a message. If a part pauses, the decisions start the next part. Each
 part is a job, and its end is recorded as a second job with the same key. The store accepts this second job only once.
-Therefore, a part that is cancelled in one process and answered in another process has only one outcome.
+Therefore, a part that is cancelled in one process while another process answers it has only one outcome.
 
 A redaction of a message also replaces equal strings in job payloads. It does not change job keys or the names of JSON
 members. Therefore, the id of a run is read from the keys of its jobs, and strings in payloads are stored as names of
@@ -38,10 +38,10 @@ class RunEnd:
         state: final state of the part.
         entry: number of the last entry of the session's history at the end.
         code: code of the failure, if it failed.
-        truncated: whether the limit on rounds of tool calls was reached.
+        truncated: whether the part ended because of the limit on rounds of tool calls.
         input_tokens: input tokens of the part.
         output_tokens: output tokens of the part.
-        log: name of the history that contains the entry. A redaction replaces the history with a new one.
+        log: name of the history that contains the entry. A redaction starts a new history.
     """
 
     state: EndState
@@ -53,15 +53,15 @@ class RunEnd:
     log: str = ""
 
     def to_payload(self) -> dict[str, object]:
-        """Return the end as the payload of a job."""
+        """Encode the end as a job payload."""
         return {name: _keep(getattr(self, name)) for name in self.__slots__}
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, object]) -> RunEnd:
-        """Read an end from the payload of a job.
+        """Decode the end from a job payload.
 
         Args:
-            payload: the payload.
+            payload: payload that `to_payload()` created.
         """
         fields = {name: _read(payload[name]) for name in cls.__slots__ if name in payload}
         return cls(**cast("dict[str, Any]", fields))
@@ -112,7 +112,7 @@ class Run:
 
     @property
     def state(self) -> RunState:
-        """State of the last part. A run that is `failed` or `cancelled` does not continue until it is retried."""
+        """State of the last part. A `failed` or `cancelled` run continues only if it is retried."""
         return self.parts[-1].state
 
     @property
@@ -228,7 +228,7 @@ def end_job(part: StoredJob, end: RunEnd) -> Job:
 
 
 def read_runs(jobs: Iterable[StoredJob]) -> list[Run]:
-    """Return the runs that the jobs of a session record, oldest first.
+    """Return the runs of a session, reconstructed from its jobs, oldest first.
 
     Args:
         jobs: all jobs of the session.
@@ -258,7 +258,7 @@ def _read_run(run_id: str, jobs: list[StoredJob], ends: Mapping[str, RunEnd]) ->
 
 
 def _keep(value: object) -> object:
-    """Encode a payload value so that a redaction does not change it. A string becomes the name of a member."""
+    """Encode a payload value so that a redaction does not change it. A string becomes the name of an object member."""
     return {value: True} if isinstance(value, str) else value
 
 

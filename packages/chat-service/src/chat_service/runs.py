@@ -42,7 +42,7 @@ class MessageRequest:
         message: text of the message.
         body_hash: hash of the body of the request.
         key: the idempotency key with the route of the request, or `None`.
-        waits: whether the request waits until an active run of the session has ended. If not, the request is refused.
+        waits: whether the request waits for the end of an active run of the session. Otherwise, it is refused.
     """
 
     principal: Principal
@@ -60,7 +60,7 @@ class _Known:
 
     Attributes:
         run_id: id of the run of the request.
-        run: the run, or `None` if the request was not sent before.
+        run: the run, or `None` if this is the first such request.
         is_busy: whether a run of the session is active.
     """
 
@@ -107,7 +107,7 @@ class Runs:
     async def require_own_session(
         self, principal: Principal, session_id: str, *, closed: bool = False
     ) -> ConversationMeta:
-        """Return the description of a session of a user.
+        """Return the metadata of a session that belongs to a user.
 
         Args:
             principal: the user.
@@ -128,7 +128,7 @@ class Runs:
         return meta
 
     async def require_own_run(self, principal: Principal, run_id: str) -> Run:
-        """Return a run of an open session of a user.
+        """Return a run that belongs to an open session of a user.
 
         Args:
             principal: the user.
@@ -216,7 +216,7 @@ class Runs:
                 raise HTTPError(409, "Another request changed the session at the same time: send the request again.")
 
     async def _look_up(self, request: MessageRequest, session_id: str) -> _Known:
-        """Return the run of a request, if the request was sent before, and whether the session is busy.
+        """Return the run of an earlier identical request, if there is one, and whether the session is busy.
 
         Raises:
             HTTPError: 409 if a run is active and the request does not wait.
@@ -260,7 +260,7 @@ class Runs:
         return turn, cancelled
 
     def _new_run_id(self, request: MessageRequest, session_id: str, runs: Sequence[Run]) -> str:
-        """Return an id for the new run, or the id of the run that the same request started before."""
+        """Return a new run id, or the id of the run that an identical earlier request started."""
         known = {run.id: run for run in runs}
         salt = ""
         while True:
@@ -281,7 +281,7 @@ class Runs:
         """Return whether a request repeats the request of a run whose idempotency key has not expired.
 
         Raises:
-            HTTPError: The key was used with another body.
+            HTTPError: the key was used with another body.
         """
         age = datetime.now(UTC) - run.created_at
         if age > timedelta(seconds=self._settings.idempotency_seconds):
@@ -346,7 +346,7 @@ class Runs:
         return await self._require(run.id)
 
     async def last_entry(self, session_id: str) -> tuple[int, str]:
-        """Return the number of the last history entry of a session, and the name of the history.
+        """Return the number of a session's last history entry, and the name of the history.
 
         Args:
             session_id: id of the session.
@@ -393,7 +393,7 @@ def is_session_id(text: str) -> bool:
 
 
 def turn_count(messages: Messages) -> dict[str, object]:
-    """Return the description field with the number of user messages in a session.
+    """Return a metadata field that contains the number of user messages in a session.
 
     Args:
         messages: the conversation.

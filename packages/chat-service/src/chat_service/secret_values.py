@@ -1,4 +1,4 @@
-"""Secrets of the configuration, read when they are used: from the keyring, an environment variable, or a file."""
+"""Secrets of the configuration. Each use reads them again from the keyring, an environment variable, or a file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ SERVICE: Final = "chat-service"
 """Name of the service under which secrets are stored in the keyring."""
 _LOG: Final = logging.getLogger("chat_service")
 _REFUSED_BACKENDS: Final = ("keyring.backends.fail", "keyring.backends.null", "keyrings.alt")
-"""Modules with backends that store nothing, or that store secrets in plain text."""
+"""Modules of keyring backends that store nothing, or that store secrets in plain text."""
 
 
 class SecretError(UsageError):
-    """Error for a secret that is missing or cannot be stored. The message never contains the secret."""
+    """A secret is missing or cannot be stored. The message never contains the secret."""
 
 
 class Keyring(Protocol):
-    """The functions of a keyring backend that are used."""
+    """Protocol for the keyring backend functions that this module uses."""
 
     def get_password(self, service: str, username: str) -> str | None:
         """Return a stored secret, or `None`.
@@ -48,7 +48,7 @@ class Keyring(Protocol):
 
 
 def find_keyring() -> tuple[Keyring | None, str]:
-    """Return the keyring of the operating system, or `None` with the reason why it cannot be used."""
+    """Return the operating system's keyring with its module name, or `None` with the reason why there is none."""
     try:
         keyring: Any = import_module("keyring")  # an optional dependency
     except ImportError:
@@ -62,12 +62,12 @@ def find_keyring() -> tuple[Keyring | None, str]:
 
 @final
 class Secrets:
-    """The secrets of a configuration. Every read looks at the sources again, so that a secret can be replaced.
+    """The secrets of a configuration. Each read accesses the sources again, so a secret can be replaced at any time.
 
     Args:
-        load: reads the configuration.
+        load: function that reads the configuration.
         environment: environment variables. Default: those of the process.
-        find: returns the keyring, or `None` with a reason. Default: `find_keyring`.
+        find: function that returns the keyring, or `None` with a reason. Default: `find_keyring`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Secrets:
         return "Secrets(...)"
 
     def read(self, name: str) -> tuple[str, str] | None:
-        """Return a secret with its origin, or `None` if no source has it. This function blocks.
+        """Return a secret with its origin, or `None` if no source contains it. This function blocks.
 
         Args:
             name: dotted name of the key.
@@ -130,7 +130,7 @@ class Secrets:
             raise SecretError(msg) from None
 
     def getter(self, name: str) -> Callable[[], Awaitable[str]]:
-        """Return a function that reads a secret for each request to a model.
+        """Return an async function that reads a secret, to call before each request to a model.
 
         Args:
             name: dotted name of the key.

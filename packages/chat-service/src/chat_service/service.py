@@ -72,8 +72,8 @@ class Service:
         authenticate: returns the user who sent a request, or `None`. `BearerTokens` is such a function.
         may_decide: returns whether a user may decide on a waiting call. Pass `owner_may_decide`, `only_role(...)` or a
             function of the application. There is no default.
-        close_jobs: returns jobs for a session with messages that is closed. The jobs are queued in the same
-            transaction.
+        close_jobs: function that returns jobs for a session with messages when it is closed. The jobs are queued in the
+            same transaction.
         settings: limits and times.
         secret: key that signs exports and the forms of the inbox, at least 32 bytes. All processes that serve one
             site must share it. Default: a random key, so that exports are not accepted after a restart.
@@ -149,7 +149,7 @@ class Service:
         """Open the service and start its workers.
 
         Raises:
-            UsageError: The service is already open.
+            UsageError: the service is already open.
         """
         if self._stack is not None:
             msg = "the service is already open: enter it once, in one application"

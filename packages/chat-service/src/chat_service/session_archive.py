@@ -31,7 +31,7 @@ VERSION: Final = 1
 
 @final
 class ExportSignatures:
-    """A signer of exported sessions, so that a client cannot import a history that it has written itself.
+    """A signer of exported sessions. The signature prevents a client from importing a history that it wrote itself.
 
     Args:
         secret: secret of the service. With `None`, a random secret is used, and only this process accepts its exports.
@@ -51,12 +51,12 @@ class ExportSignatures:
         return hmac.new(self._key, b"".join(parts), "sha256").hexdigest()
 
     def verify(self, owner: str, document: str, signature: str) -> bool:
-        """Return whether a signature belongs to the document of a user.
+        """Return whether a signature is valid for a user's document.
 
         Args:
             owner: name of the user.
             document: the stored conversation.
-            signature: the signature.
+            signature: the signature to check.
         """
         return hmac.compare_digest(self.sign(owner, document), signature if signature.isascii() else "")
 
@@ -67,9 +67,9 @@ class SessionArchive:
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
-        authenticate: returns the user of a request.
-        signatures: signs exports.
+        runs: starts, finds and cancels the runs of the service.
+        authenticate: function that returns the user who sent a request.
+        signatures: signer of the exported documents.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class SessionArchive:
         return json_response(await self._detail(session_id), 201)
 
     def _read_messages(self, fields: Mapping[str, object], owner: str) -> Messages:
-        """Return the conversation of an exported document, without grants and with its calls ended.
+        """Return the conversation of an exported document. Its grants are removed, and all of its calls have ended.
 
         Raises:
             HTTPError: 400 if the document is not an unchanged export of this user, 409 if one of its calls waits.

@@ -1,4 +1,4 @@
-"""The JSON documents that describe sessions to clients."""
+"""Functions that convert sessions to JSON documents for clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def session_item(meta: ConversationMeta) -> Json:
     """Return the JSON object that describes a session in a list.
 
     Args:
-        meta: the description of the session.
+        meta: metadata of the session.
     """
     return {
         "id": meta.id,
@@ -34,7 +34,7 @@ def session_detail(meta: ConversationMeta, messages: Messages) -> Json:
     """Return a session with its turns. Each turn contains a message of the user and the response.
 
     Args:
-        meta: the description of the session.
+        meta: metadata of the session.
         messages: the conversation.
     """
     turns: list[Json] = []

@@ -22,7 +22,7 @@ from chat_service.runs import Runs
 from chat_service.session_documents import session_detail, session_item, session_messages
 
 MAX_OFFSET: Final = 999_999_999
-"""Largest offset in a list. To read longer lists, use the cursor `next`."""
+"""Maximum offset in a list. To read longer lists, use the cursor `next`."""
 CloseJobs: TypeAlias = Callable[[ConversationMeta], Sequence[Job]]
 """A function that returns the jobs to queue when a session is closed, such as a job that indexes the session."""
 
@@ -33,9 +33,9 @@ class SessionRoutes:
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
-        authenticate: returns the user of a request.
-        close_jobs: returns the jobs to queue when a session is closed.
+        runs: starts, finds and cancels the runs of the service.
+        authenticate: function that returns the user who sent a request.
+        close_jobs: function that returns the jobs to queue when a session is closed.
     """
 
     def __init__(

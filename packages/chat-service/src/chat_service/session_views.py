@@ -30,8 +30,8 @@ class SessionViews:
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
-        authenticate: returns the user of a request.
+        runs: starts, finds and cancels the runs of the service.
+        authenticate: function that returns the user who sent a request.
     """
 
     def __init__(self, context: ServiceContext, runs: Runs, authenticate: PrincipalResolver) -> None:
@@ -55,7 +55,7 @@ class SessionViews:
         return json_response({"recalled": recalled_notes((await self._store.load(meta.id)).messages)})
 
     async def watch(self, request: Request) -> Response:
-        """Stream the title of a session and the state of its last run, now and after each change."""
+        """Stream the title of a session and the state of its last run, at once and after each change."""
         principal = await self._authenticate(request)
         meta = await self._runs.require_own_session(principal, request.path_params["session"])
         events = self._encode_changes(principal, meta.id)
@@ -68,7 +68,7 @@ class SessionViews:
         yield ServerSentEvent("{}", event="closed", sep="\n")
 
     async def changes(self, principal: Principal, session_id: str) -> AsyncGenerator[Json]:
-        """Yield the title and the last run of a session, now and after each change, until the session is closed.
+        """Yield the title and the last run of a session, at once and after each change, until the session is closed.
 
         Args:
             principal: the owner of the session.

@@ -13,10 +13,10 @@ class ServiceSettings:
 
     Attributes:
         hosts: accepted names in the `Host` header, in addition to the names of this machine.
-        max_body_bytes: largest body of a request.
-        max_message_bytes: largest message of a user, in bytes of UTF-8.
-        page_size: number of items of a list, unless the request has another `limit`.
-        max_page_size: largest `limit`.
+        max_body_bytes: maximum size of a request body.
+        max_message_bytes: maximum size of a user message, in bytes of UTF-8.
+        page_size: number of items in a list response, unless the request specifies `limit`.
+        max_page_size: maximum value of `limit`.
         requests_per_minute: number of requests and WebSocket messages that a user may send to one process in a
             minute, all at once or spread out. Further requests receive status 429 with `Retry-After`, and further
             messages an error. With 0, there is no limit.
@@ -24,18 +24,18 @@ class ServiceSettings:
         max_attempts: maximum number of attempts of a run whose worker dies.
         retry_seconds: time between the first two attempts. It doubles with each attempt.
         workers: number of runs that this process executes at the same time. With 0, other processes execute all runs.
-        poll_seconds: longest time until a worker finds a run whose worker has died.
+        poll_seconds: maximum time until a worker detects a run whose worker has died.
         ping_seconds: time between comments that keep an event stream open.
         grace_seconds: time that active runs have to end when the service stops. Afterwards, other workers take over
             these runs.
         idempotency_seconds: time in which a request with a repeated `Idempotency-Key` returns the first run.
         socket_origins: hosts of other sites whose pages may open a WebSocket, such as `app.example.org` or
             `*.example.org`.
-        socket_max_bytes: largest message of a WebSocket client. A larger one closes the connection.
+        socket_max_bytes: maximum size of a WebSocket client's message. A larger message closes the connection.
         socket_idle_seconds: time without a client message after which a WebSocket is closed.
-        socket_grace_seconds: how long a lost WebSocket can be taken over with its reconnect token.
+        socket_grace_seconds: time during which a client can take over a lost WebSocket with its reconnect token.
         socket_connects_per_minute: number of WebSockets that one address may open in a minute.
-        metrics_role: role of the users who may read `/metrics`. Default: nobody may.
+        metrics_role: role of the users who may read `/metrics`. By default, no user may read it.
         socket_send_seconds: time that a WebSocket client has to receive a message. A slower client is disconnected.
     """
 

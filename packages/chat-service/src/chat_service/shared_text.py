@@ -12,16 +12,16 @@ from chat_service.live_text import LiveText
 
 _LOG = logging.getLogger("chat_service")
 GROUP_SECONDS: Final = 0.1
-"""Time between two writes of the text of this process, and between two reads of the text of other processes."""
+"""Interval in seconds between writes of this process's text, and between reads of other processes' text."""
 
 
 @final
 class SharedText:
-    """The tasks that write and read the text of open responses. Each write and each read covers all runs.
+    """Tasks that write and read the text of open responses. Each write and each read covers all runs.
 
     Args:
         store: the store.
-        live: the open responses.
+        live: text of the open responses.
     """
 
     def __init__(self, store: ConversationStore, live: LiveText) -> None:

@@ -75,7 +75,7 @@ class Signals:
         return signal
 
     async def open(self) -> None:
-        """Start to listen for changes of the store. Call this method before `run()`."""
+        """Start listening for changes of the store. Call this method before `run()`."""
         await self._watcher.listen()
 
     async def run(self) -> None:

@@ -52,10 +52,11 @@ class SocketConnection:
     Args:
         socket: the accepted connection.
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
+        runs: starts, finds and cancels the runs of the service.
         follower: streams the events of runs.
-        owners: the connections that own sessions.
-        find: returns the user of a token or, for `None`, the user of the request that opened the connection.
+        owners: registry of the connections that own sessions.
+        find: function that returns the user of a token or, for `None`, the user of the request that opened the
+            connection.
         count: counts a message of a user, and returns 0 or the seconds that the user has to wait.
     """
 
@@ -233,7 +234,10 @@ class SocketConnection:
     # --- Runs -----------------------------------------------------------------------------------------------------
 
     async def _follow(self, session_id: str, run_id: str | None) -> None:
-        """Send a run of a session and all later runs. Without an id, begin with the run that is active or paused."""
+        """Send the events of a run and of all later runs of its session.
+
+        Without an id, begin with the active or paused run.
+        """
         runs = await self._runs.of_session(session_id)
         if run_id is None:
             is_open = bool(runs) and (runs[-1].is_active or runs[-1].state == "paused")
@@ -244,7 +248,7 @@ class SocketConnection:
         self._group.start_soon(self._follow_runs, session_id, first, scope)
 
     async def _follow_runs(self, session_id: str, first: int, scope: CancelScope) -> None:
-        """Send the runs of a session. If this fails, end the subscription and send an `error` message."""
+        """Send the events of a session's runs. If this fails, end the subscription and send an `error` message."""
         found: tuple[str, str] | None = None
         try:
             with scope:
@@ -262,7 +266,7 @@ class SocketConnection:
             await self._send_error(*found, session_id=session_id)
 
     async def _send_runs(self, session_id: str, first: int) -> None:
-        """Send the events of the runs of a session, from a run on, until the session is closed."""
+        """Send the events of a session's runs, beginning with the given run, until the session is closed."""
         signal = self._context.signals.session(session_id)
         places: dict[str, tuple[int, Place | None]] = {}
         while True:
@@ -320,7 +324,7 @@ class SocketConnection:
         await self._send("error", code=code, message=message, **fields)
 
     async def _send(self, kind: str, **fields: object) -> None:
-        """Send a message. A client that reads too slowly is disconnected."""
+        """Send a message to the client. A client that reads too slowly is disconnected."""
         text = json.dumps({"type": kind, **fields})
         with anyio.move_on_after(self._settings.socket_send_seconds) as scope:
             async with self._sending:

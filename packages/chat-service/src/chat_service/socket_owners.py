@@ -36,7 +36,7 @@ class SocketOwners:
     subscriber owns the session.
 
     Args:
-        grace_seconds: the grace time.
+        grace_seconds: time during which a lost connection's sessions stay reserved.
         clock: returns the current time in seconds.
     """
 
@@ -76,7 +76,7 @@ class SocketOwners:
         return owner is not None and owner.connection is connection
 
     def release(self, session_id: str, connection: object) -> None:
-        """End the ownership of a connection, so that the next subscriber owns the session.
+        """End the ownership of a session, so that the next subscriber owns the session.
 
         Args:
             session_id: id of the session.

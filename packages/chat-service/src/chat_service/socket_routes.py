@@ -31,9 +31,9 @@ class SocketRoutes:
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
+        runs: starts, finds and cancels the runs of the service.
         follower: streams the events of runs.
-        authenticate: returns the user who sent a request.
+        authenticate: function that returns the user who sent a request.
         count: counts a message of a user, and returns 0 or the seconds that the user has to wait.
     """
 
@@ -101,7 +101,7 @@ class SocketRoutes:
         )
 
     def _count_connect(self, address: str) -> bool:
-        """Count a connection of an address. Return whether the address is within its limit."""
+        """Count a new connection from an address. Return whether the address is within its limit."""
         now = time.monotonic()
         for known in [*self._connects]:
             times = self._connects[known]

@@ -49,7 +49,7 @@ class Worker:
 
     Args:
         context: objects shared by the parts of the service.
-        runs: the runs of the service.
+        runs: starts, finds and cancels the runs of the service.
     """
 
     def __init__(self, context: ServiceContext, runs: Runs) -> None:
@@ -75,7 +75,7 @@ class Worker:
             group.start_soon(self._work)
 
     async def drain(self) -> None:
-        """Take no more runs, and wait until the active runs have ended."""
+        """Stop taking runs, and wait until the active runs have ended."""
         self._is_stopping = True
         while self._counters.running:
             await self._signals.any_session.wait(self._signals.any_session.number)
@@ -95,7 +95,7 @@ class Worker:
                 await anyio.sleep(self._settings.retry_seconds)
 
     async def _take_job(self, stack: AsyncExitStack) -> StoredJob | None:
-        """Wait for a job and return it, or `None` if the service stops. Closing `stack` ends the job."""
+        """Wait for a job and return it, or return `None` if the service stops. Closing `stack` ends the job."""
         while not self._is_stopping:
             seen = self._signals.any_session.number
             await self._queue_due_runs()

@@ -59,7 +59,7 @@ class PostedMessage:
     Attributes:
         id: id of the message.
         role: `"user"` or `"model"`. Messages of other roles are left out.
-        parts: the parts of a user message, which are stored if the message is new; the text of a model's message.
+        parts: parts of a user message, which are stored if the message is new, or the text of a model message.
         calls: the tool calls in a model message.
     """
 
@@ -77,7 +77,7 @@ class PostedMessage:
 @final
 @dataclass(frozen=True, slots=True)
 class PostedResult:
-    """Result of a tool call in a posted history. The client ran the call, or received its result earlier.
+    """Result of a tool call in a posted history. The client executed the call, or received the result earlier.
 
     Attributes:
         tool_id: id of the call.
@@ -97,7 +97,7 @@ class PostedDecision:
 
     Attributes:
         key: key of the call, from `wait_key()`.
-        action: the decision.
+        action: name of the decision.
         arguments: arguments that replace those of the model, for `"approve"`.
         text: reason of `"reject"` and `"cancel"`, or the error of `"fail"`.
         result: result of the call, for `"complete"`.
@@ -151,7 +151,7 @@ class AppliedInput:
 
 
 def require_input(target: Messages | StoredMessages, /) -> None:
-    """Raise if a conversation is still empty after a request was applied, so that no run can begin.
+    """Raise an error if a conversation is still empty after a request was applied.
 
     Args:
         target: the conversation.
@@ -187,7 +187,7 @@ def apply_input(
     decider: Decider,
     join_model_turns: bool = False,
 ) -> AppliedInput:
-    """Apply a request of a front end to a conversation. Either all of it is applied, or nothing.
+    """Apply a front end's request to a conversation. Either the whole request is applied, or nothing.
 
     Args:
         given: the request.
@@ -224,7 +224,7 @@ def apply_input(
 def fit_interrupted_calls(
     decisions: Sequence[PostedDecision], target: Messages | StoredMessages, /
 ) -> list[PostedDecision]:
-    """Adapt decisions to interrupted calls: an approval repeats the call, and a rejection cancels it.
+    """Convert decisions about interrupted calls: an approval repeats the call, and a rejection cancels it.
 
     Args:
         decisions: decisions of a protocol that has only `"approve"` and `"reject"`.
@@ -248,7 +248,7 @@ def fit_interrupted_calls(
 
 
 def _check_history(posted: Sequence[PostedMessage], shown: Sequence[ShownMessage]) -> list[PostedMessage]:
-    """Return the new user messages, or raise if the posted history differs from the stored history."""
+    """Return the new user messages. Raise an error if the posted history differs from the stored history."""
     ids = [message.id for message in posted]
     if not all(ids) or len({*ids}) < len(ids):
         raise ClientInputError("invalid_request", "Each message needs a nonempty, unique id.")
@@ -273,7 +273,7 @@ def _check_history(posted: Sequence[PostedMessage], shown: Sequence[ShownMessage
 
 
 def _is_same(posted: PostedMessage, shown: ShownMessage) -> bool:
-    """Return whether a posted message equals the stored message, or is the beginning of a stored model message."""
+    """Return whether a posted message equals the stored message, or equals the beginning of a stored model message."""
     if posted.role != shown.role:
         return False
     if shown.role == "user":
@@ -369,7 +369,7 @@ def _is_result_of(tool: Tool, posted: PostedResult) -> bool:
 
 @final
 class _Decisions:
-    """The decisions in one request. All of them are checked before the first is applied.
+    """The decisions of one request. All decisions are checked before the first one is applied.
 
     Attributes:
         checked: the calls to decide, each with its decision.
@@ -385,7 +385,7 @@ class _Decisions:
 
     @property
     def ended(self) -> list[Tool]:
-        """The calls that the decisions have resolved, so that no run needs to execute them."""
+        """The calls that the decisions resolved without an execution."""
         return [tool for tool, decision in self.checked if decision.action not in {"approve", "retry"}]
 
     def add_result(self, posted: PostedResult) -> None:

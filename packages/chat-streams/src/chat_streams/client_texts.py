@@ -33,7 +33,7 @@ def rejection_text(name: str, status: Rejected) -> str:
 
 
 def outcome_text(tool: Tool) -> str:
-    """Return the text that a client shows as the outcome of a resolved call: its result, or a fixed text.
+    """Return the text that a client displays for a resolved call: the result, or a fixed text.
 
     Args:
         tool: the call.

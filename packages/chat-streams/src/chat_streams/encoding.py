@@ -23,7 +23,7 @@ class EventEncoder(Protocol):
         ...
 
     def encode(self, event: object, /) -> bytes:
-        """Return an event of the engine as bytes. The last event is `Done` or `Paused`."""
+        """Encode an event of the engine. The last event is `Done` or `Paused`."""
         ...
 
     def fail(self, error: Exception, /) -> bytes:
@@ -54,8 +54,8 @@ async def send_run(events: AsyncIterator[object], encoder: EventEncoder, send: S
 async def encode_run(events: AsyncIterator[object], encoder: EventEncoder) -> AsyncGenerator[bytes]:
     """Yield all events of a run as nonempty bytes. Exactly one event ends the run.
 
-    A failure of the run becomes the last event. The logger `chat_streams` logs it, unless it is a `RunFailedError`,
-    which the process of the run has logged.
+    If the run fails, the last event reports the failure. The logger `chat_streams` logs it, unless it is a
+    `RunFailedError`, which the process that executed the run has logged.
 
     Args:
         events: the entered stream of a chat.

@@ -23,7 +23,7 @@ _STATUS: dict[ErrorCode, int] = {"invalid_request": 400, "forbidden": 403, "conf
 
 @final
 class ClientInputError(ChatError):
-    """Refused request of a front end. Nothing was changed.
+    """A request of a front end was refused. Nothing was changed.
 
     The message may be sent to the client: it contains only the client's own input and the violated rule.
 
@@ -40,7 +40,7 @@ class ClientInputError(ChatError):
 
 @final
 class RunFailedError(ChatError):
-    """Failure of a run of another process, from which only a code and a text for clients are known.
+    """A run in another process failed. Only an error code and a text for clients are known.
 
     Attributes:
         code: code of the failure.

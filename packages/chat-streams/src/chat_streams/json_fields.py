@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
@@ -36,7 +37,8 @@ def require_object(value: object, what: str, /) -> Fields:
         what: the name of the value in the error message.
     """
     if not isinstance(value, dict):
-        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an object.")
+        msg = f"The request is malformed: {what} must be an object, not {describe_value(value)}."
+        raise ClientInputError("invalid_request", msg)
     return cast("Fields", value)
 
 
@@ -48,7 +50,8 @@ def require_list(value: object, what: str, /) -> list[object]:
         what: the name of the value in the error message.
     """
     if not isinstance(value, list):
-        raise ClientInputError("invalid_request", f"The request is malformed: {what} must be an array.")
+        msg = f"The request is malformed: {what} must be an array, not {describe_value(value)}."
+        raise ClientInputError("invalid_request", msg)
     return cast("list[object]", value)
 
 
@@ -61,5 +64,15 @@ def require_text(fields: Fields, name: str, /) -> str:
     """
     value = fields.get(name)
     if not isinstance(value, str):
-        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be a string.")
+        msg = f"The request is malformed: {name} must be a string, not {describe_value(value)}."
+        raise ClientInputError("invalid_request", msg)
     return value
+
+
+def describe_value(value: object, /) -> str:
+    """Return the JSON text of a value for an error message, at most 60 characters.
+
+    Args:
+        value: the value of a field, as decoded from JSON. None for a missing field.
+    """
+    return f"{json.dumps(value):.60}"

@@ -1,4 +1,4 @@
-"""The calls that a user may decide now, and the keys of these calls."""
+"""Functions that find the waiting calls that a user may decide, and the keys that identify these calls."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class StoredMessages(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """An authenticated user and the rule for which calls this user may decide.
+    """An authenticated user, and the rule that determines which calls this user may decide.
 
     Attributes:
         principal: the authenticated person. Decisions are recorded under the name of the principal.
         may_decide: the rule of the application, such as `owner_may_decide`.
-        now: clock for expired waits; the current time by default.
+        now: function that returns the current time, to detect expired waits.
     """
 
     principal: Principal
@@ -67,7 +67,7 @@ def open_waits(target: Messages | StoredMessages, decider: Decider, /) -> list[W
 
 
 def all_waits(target: Messages | StoredMessages, /) -> list[Wait]:
-    """Return all waiting calls of a conversation, oldest first, with its id and its owner.
+    """Return all waiting calls of a conversation, oldest first. Each contains the conversation's id and owner.
 
     Args:
         target: the conversation.
@@ -89,9 +89,9 @@ def is_expired(wait: Wait, now: datetime, /) -> bool:
 
 
 def wait_key(messages: Messages, wait: Wait, /) -> str:
-    """Return a key that identifies a waiting call until the call changes.
+    """Return a key for a waiting call. The key is valid until the call changes.
 
-    A decision therefore applies only to the arguments that were shown.
+    A decision with this key therefore applies only to the arguments that the user saw.
 
     Args:
         messages: the conversation.

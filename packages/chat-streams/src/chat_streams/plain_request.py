@@ -27,7 +27,7 @@ from chat_streams.client_input import (
     require_input,
 )
 from chat_streams.errors import ClientInputError
-from chat_streams.json_fields import Fields, read_body, require_list, require_object, require_text
+from chat_streams.json_fields import Fields, describe_value, read_body, require_list, require_object, require_text
 from chat_streams.open_waits import Decider, StoredMessages, all_waits, messages_of, wait_key
 
 _ACTIONS: Final[Mapping[str, DecisionAction]] = {action: action for action in get_args(DecisionAction)}
@@ -44,7 +44,7 @@ class PlainDecision:
     Attributes:
         id: ids from the outermost call to this one, joined by `/`. A `paused` event of an agent has this `id`; a
             `paused` event of `PlainEncoder` has the ids as `path`.
-        action: the decision.
+        action: name of the decision.
         arguments: the arguments that the client showed. `"approve"` and `"retry"` need them.
         edited: arguments that replace those of the call, for `"approve"`.
         text: reason of `"reject"` and `"cancel"`, or the error of `"fail"`.
@@ -89,9 +89,9 @@ class PlainRequest:
 def read_plain_request(body: bytes | str, /) -> PlainRequest:
     """Read the body of a request: `session_id`, and `message` with an optional `message_id`, or `decisions`.
 
-    A message that is sent again with its `message_id`, for example after a broken connection, is not stored twice.
-    Each decision has an `id`, an `action`, and the `arguments` and the `revision` of the wait that the user saw; it may
-    have `edited_arguments`, a `reason` and a `result`.
+    If a client sends a message again with the same `message_id`, for example after a lost connection, the message is
+    not stored twice. Each decision has an `id`, an `action`, and the `arguments` and the `revision` of the wait that
+    the user saw; it may have `edited_arguments`, a `reason` and a `result`.
 
     Args:
         body: the body, JSON in UTF-8.
@@ -101,7 +101,8 @@ def read_plain_request(body: bytes | str, /) -> PlainRequest:
     """
     fields = read_body(body)
     if unknown := fields.keys() - _FIELDS:
-        raise ClientInputError("invalid_request", f"The field {min(unknown)!r} is not supported.")
+        msg = f"The field {min(unknown)!r} is not supported. Supported: {', '.join(sorted(_FIELDS))}."
+        raise ClientInputError("invalid_request", msg)
     messages: list[PostedMessage] = []
     if fields.get("message") is not None:
         id = require_text(fields, "message_id") if "message_id" in fields else f"input-{secrets.token_hex(8)}"  # noqa: A001
@@ -114,7 +115,7 @@ def read_plain_request(body: bytes | str, /) -> PlainRequest:
 def apply_plain_request(
     request: PlainRequest, target: Messages | StoredMessages, /, *, chat: AnyChat, decider: Decider
 ) -> AppliedInput:
-    """Apply a request to its conversation. Either all of it is applied, or nothing.
+    """Apply a request to its conversation. Either the whole request is applied, or nothing.
 
     Args:
         request: the parsed request.
@@ -156,7 +157,9 @@ def _to_posted_decision(decision: PlainDecision, messages: Messages, waits: Sequ
 
 def _read_decision(fields: Fields) -> PlainDecision:
     if unknown := fields.keys() - _DECISION_FIELDS:
-        msg = f"A decision has the unsupported field {min(unknown)!r}."
+        msg = (
+            f"A decision has the unsupported field {min(unknown)!r}. Supported: {', '.join(sorted(_DECISION_FIELDS))}."
+        )
         raise ClientInputError("invalid_request", msg)
     action, reason, revision = (
         _ACTIONS.get(require_text(fields, "action")),
@@ -164,12 +167,12 @@ def _read_decision(fields: Fields) -> PlainDecision:
         fields.get("revision"),
     )
     if action is None:
-        msg = f"The request is malformed: the action of a decision must be one of {', '.join(_ACTIONS)}."
+        msg = f"The action of a decision must be one of {', '.join(_ACTIONS)}, not {fields['action']!r:.60}."
         raise ClientInputError("invalid_request", msg)
     if not isinstance(reason, str | None):
-        raise ClientInputError("invalid_request", "The request is malformed: `reason` must be a string.")
+        raise ClientInputError("invalid_request", f"`reason` must be a string, not {describe_value(reason)}.")
     if not isinstance(revision, int | None) or isinstance(revision, bool):
-        raise ClientInputError("invalid_request", "The request is malformed: `revision` must be an integer.")
+        raise ClientInputError("invalid_request", f"`revision` must be an integer, not {describe_value(revision)}.")
     arguments, edited = (
         None if fields.get(name) is None else require_object(fields[name], name)
         for name in ("arguments", "edited_arguments")

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, final
 from chat_core.messages import WITHDRAWN_REASONS, Messages, Part, Reasoning, Role, Tool, Turn
 
 ID_PREFIX = "turn-"
-"""Prefix of the ids of messages to which no client gave an id. The index of the turn in the history follows."""
+"""Prefix of generated message ids. It is followed by the index of the turn in the history."""
 
 ShownRole: TypeAlias = Literal["user", "model"]
 
@@ -20,7 +20,7 @@ class ShownMessage:
     """One message from a user or a model, as a front end shows it.
 
     Attributes:
-        id: the id that the client gave the message, or an id that contains the index of the first turn.
+        id: the id that the client chose, or a generated id that contains the index of the first turn.
         role: `"user"` or `"model"`.
         turns: the turns of the message: one turn, or consecutive model turns.
     """
@@ -77,18 +77,18 @@ def message_id(index: int, turn: Turn | None = None, /) -> str:
 
     Args:
         index: index of the turn in the history, or the number of turns for a turn that is still being received.
-        turn: the turn, if the history has it.
+        turn: the turn, if it is already in the history.
     """
     return f"{ID_PREFIX}{index}" if turn is None or turn.client_id is None else turn.client_id
 
 
 def count_turns(messages: Messages, /) -> int:
-    """Return the number of turns in a history, which is the index of the next turn."""
+    """Return the number of turns in a history. The next turn has this index."""
     return sum([len(content.turns) for content in messages])
 
 
 def is_final(turn: Turn, /) -> bool:
-    """Return whether a model turn ends a run. Another run of the conversation would only repeat this turn."""
+    """Return whether a model turn ends a run, so that another run of the conversation would only repeat the turn."""
     return turn.finish_reason in WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")
 
 

@@ -25,7 +25,7 @@ from chat_streams.client_input import (
 )
 from chat_streams.encoding import Send, send_failure, send_run
 from chat_streams.errors import ClientInputError
-from chat_streams.json_fields import Fields, read_body, require_object
+from chat_streams.json_fields import Fields, describe_value, read_body, require_object
 from chat_streams.open_waits import Decider, StoredMessages, all_waits, messages_of, tool_of_key, wait_key
 
 MEDIA_TYPE = "text/event-stream"
@@ -39,8 +39,8 @@ class ResumeEntry:
 
     Attributes:
         interrupt_id: id of the interrupt.
-        is_cancelled: whether the client gives up instead of answering.
-        payload: the answer.
+        is_cancelled: whether the client cancels the call instead of deciding it.
+        payload: content of the answer.
     """
 
     interrupt_id: str
@@ -56,11 +56,11 @@ class AGUIRequest:
     Attributes:
         thread_id: the client's id of the conversation.
         run_id: the client's id of the run.
-        given: the posted messages, results and tools. Decisions and state are added when the request is applied.
+        given: the posted messages, results and tools. `apply()` adds decisions and state.
         resume: answers to interrupts.
         state: the posted state.
-        context: the posted context. The library does not read it: your application may use it.
-        forwarded_props: application-specific values. The library does not read them either.
+        context: the posted context, for use by the application. The library ignores it.
+        forwarded_props: application-specific values. The library ignores them.
     """
 
     thread_id: str
@@ -129,8 +129,8 @@ class AGUI:
     ) -> None:
         """Apply a request to a conversation, run the chat, and send the events.
 
-        A refused request and a failed run become one `RUN_ERROR`. Without new input, the client receives the stored
-        messages, and the chat continues where it stopped.
+        If the request is refused or the run fails, the client receives one `RUN_ERROR`. Without new input, the client
+        receives the stored messages, and the chat continues the interrupted run.
 
         Args:
             request: the parsed request.
@@ -222,8 +222,8 @@ class AGUI:
             target: the conversation of the thread.
             chat: the chat that continues the conversation.
             principal: the authenticated person who sends the request.
-            up_to_date: whether the client has all messages, `AppliedInput.up_to_date`.
-            is_stored: whether the store has the changes of the request already.
+            up_to_date: whether the client has all messages, see `AppliedInput.up_to_date`.
+            is_stored: whether the store already contains the changes of the request.
         """
         decider = Decider(principal, self._may_decide, chat.tools.now)
         return AGUIEncoder(
@@ -247,7 +247,7 @@ def _result_ids(request: AGUIRequest) -> Collection[str]:
 def _read_id(fields: Fields, name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value:
-        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be a string.")
+        raise ClientInputError("invalid_request", f"{name} must be a nonempty string, not {describe_value(value)}.")
     return value
 
 
@@ -255,7 +255,7 @@ def _read_entry(item: object) -> ResumeEntry:
     entry = require_object(item, "an entry of resume")
     status = entry.get("status")
     if status not in ("resolved", "cancelled"):
-        msg = "The request is malformed: the status of each `resume` entry must be 'resolved' or 'cancelled'."
+        msg = f"The status of a `resume` entry must be 'resolved' or 'cancelled', not {describe_value(status)}."
         raise ClientInputError("invalid_request", msg)
     return ResumeEntry(_read_id(entry, "interruptId"), status == "cancelled", entry.get("payload"))
 
@@ -274,8 +274,8 @@ def _create_decision(entry: ResumeEntry, wait: Wait | None, tool: Tool | None) -
     """Convert the client's answer to an interrupt to a decision about the waiting call.
 
     Args:
-        entry: the answer.
-        wait: what the call waits for, or `None` if it was decided or has changed. The answer may then be repeated.
+        entry: the client's answer.
+        wait: description of the waiting call, or `None` if the call was decided or has changed since.
         tool: the call, or `None` if there is no such call.
     """
     key, payload = entry.interrupt_id, entry.payload

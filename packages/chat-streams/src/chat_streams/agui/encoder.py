@@ -46,7 +46,7 @@ from chat_streams.shown_messages import count_turns, is_final, message_id, shown
 PROTOCOL_VERSION: Final = "1.0"
 _ABSENT: Final = object()
 _PARTS: Final = frozenset({TextDelta, StructuredDelta, ReasoningDelta, FilePart, StructuredPart})
-"""Types of events that a run repeats if the conversation was answered before."""
+"""Types of events that are repeated if the conversation already ends with an answer."""
 
 
 @final
@@ -56,7 +56,7 @@ class _OpenCall:
 
     Attributes:
         name: name of the tool.
-        call_id: id under which the start of the call was sent, or `None` if it was not sent yet.
+        call_id: id in the sent start event, or `None` if the start was not sent yet.
         arguments: the received pieces of the arguments.
     """
 
@@ -173,7 +173,7 @@ class AGUIEncoder:
         return _encode_event("RUN_FINISHED", self._ids, outcome={"type": "success"})
 
     def _repeats_answer(self) -> bool:
-        """Return whether the run only delivers an already stored answer, which the client has already."""
+        """Return whether the run only repeats a stored answer that the client already has."""
         if self._is_repeated is None:
             last = messages_of(self._target).last_turn
             self._is_repeated = last is not None and last[0] == "model" and is_final(last[1])
@@ -214,7 +214,7 @@ class AGUIEncoder:
         return end if kind == "TEXT_MESSAGE" else end + _encode_event("REASONING_END", messageId=id)
 
     def _current_id(self) -> str:
-        """Return the id of the message that is being received, based on the future index of its turn."""
+        """Return the id of the message that is being received. It contains the index that its turn will have."""
         if self._message_id is None:
             self._message_id = message_id(count_turns(messages_of(self._target)))
         return self._message_id
@@ -236,7 +236,7 @@ class AGUIEncoder:
         return sent
 
     def _is_unused(self, name: str, call_id: str) -> bool:
-        """Return whether an incomplete call can be sent: its tool runs on the server, and no other call has its id."""
+        """Return whether an incomplete call can be sent, because its tool runs on the server and its id is unique."""
         if name in self._client_tools or any(call.call_id == call_id for call in self._calls.values()):
             return False
         return all(tool.id != call_id for tool in self._list_tools())
@@ -245,7 +245,7 @@ class AGUIEncoder:
         return _encode_event("TOOL_CALL_START", toolCallId=call_id, toolCallName=name, parentMessageId=parent)
 
     def _encode_call(self, event: ToolCall) -> bytes:
-        """Return the events that complete a tool call: its end, or the whole call if its start was not sent."""
+        """Return the events that complete a tool call: the end event, or all events if the start was not sent."""
         tool = event.tool
         for index, call in self._calls.items():
             if call.call_id == tool.id and "".join(call.arguments) == tool.call.text:
@@ -308,7 +308,7 @@ class AGUIEncoder:
         return self._close_message() + _encode_event("CUSTOM", name="structured", value=value)
 
     def _encode_kept_data(self) -> bytes:
-        """Return the files of the model and the tool data with `Data.keep`, which a snapshot cannot contain."""
+        """Return events for the model's files and for tool data with `Data.keep`. A snapshot cannot contain these."""
         events: list[bytes] = []
         for message in shown_messages(messages_of(self._target)):
             if message.role == "model":
@@ -320,7 +320,7 @@ class AGUIEncoder:
         return b"".join(events)
 
     def _encode_state_change(self) -> bytes:
-        """Return a snapshot of the shared state if the client does not have it."""
+        """Return a snapshot of the shared state if the client has a different state."""
         if self._shared is None:
             return b""
         state = messages_of(self._target).state.get(self._shared, _ABSENT)
@@ -419,7 +419,7 @@ class AGUIEncoder:
 
 
 def offered_waits(target: Messages | StoredMessages, decider: Decider, /) -> list[Wait]:
-    """Return the waiting calls that become interrupts, which are the calls that the person may decide.
+    """Return the waiting calls that are sent as interrupts: those that the person may decide.
 
     Calls of client tools are excluded, because the client answers them with a message.
 

@@ -15,7 +15,7 @@ from chat_streams.json_fields import Fields, require_list, require_object, requi
 from chat_streams.shown_messages import ShownMessage, shown_messages
 
 _MEDIA = frozenset({"image", "audio", "video"})
-"""Main types of files that the protocol has a content type for. All other files are documents."""
+"""Main media types for which the protocol has a content type. All other files are sent as documents."""
 
 
 def snapshot_messages(messages: Messages, /) -> list[dict[str, object]]:
@@ -158,7 +158,9 @@ def _read_content(content: object) -> list[Part]:
         elif part.get("type") in (*_MEDIA, "document"):
             parts.append(_read_file(require_object(part.get("source"), "a source")))
         else:
-            raise ClientInputError("invalid_request", f"A message part of type {part.get('type')!r} is not supported.")
+            known = ", ".join(("text", *_MEDIA, "document"))
+            msg = f"A message part of type {part.get('type')!r} is not supported. Supported: {known}."
+            raise ClientInputError("invalid_request", msg)
     return parts
 
 

@@ -41,7 +41,7 @@ NO_PAUSES: Final = (
     "This model may wait for approvals or for results of functions, which Chat Completions cannot express. "
     "Use /v1/responses."
 )
-"""Text of the error for a request that needs the Responses API."""
+"""Error message for a request that only the Responses API can express."""
 DONE: Final = b"data: [DONE]\n\n"
 _FIELDS: Final = frozenset(
     {"max_completion_tokens", "max_tokens", "messages", "model", "stream", "stream_options", "temperature", "top_p"}
@@ -84,7 +84,7 @@ def read_completions_request(body: bytes, /) -> CompletionsRequest:
         body: the body, JSON in UTF-8.
 
     Raises:
-        ClientInputError: the body is malformed, or asks for something that is not supported.
+        ClientInputError: the body is malformed, or requests an unsupported feature.
     """
     fields = read_body(body)
     if any(fields.get(name) for name in _WAITING_FIELDS):
@@ -116,7 +116,7 @@ class CompletionsEncoder:
 
     `send_run()` streams the completion, and `whole()` returns it as one body.
 
-    The texts of all model calls of the run form the message. Calls and results of tools are not sent.
+    The message consists of the texts of all model calls of the run. Tool calls and their results are not sent.
     """
 
     __slots__ = ("_encoders", "_head", "_include_usage", "_messages", "_prefix", "_start", "_texts", "_usage")
@@ -163,10 +163,10 @@ class CompletionsEncoder:
         return self._prefix + b'{"role":"assistant","content":""}}]}\n\n'
 
     def encode(self, event: object, /) -> bytes:
-        """Encode an event of the engine as chunks. Return empty bytes for events that the API does not have.
+        """Encode an event of the engine as chunks. Return empty bytes for events that the API cannot express.
 
         Raises:
-            StreamTruncatedError: a retried attempt would take back text, which the API cannot do.
+            StreamTruncatedError: a retry would replace text that was already sent, which the API cannot express.
             ClientInputError: the run has paused.
         """
         encode = self._encoders.get(type(event))
@@ -180,7 +180,7 @@ class CompletionsEncoder:
         """Return the body of a completion that is not streamed.
 
         Args:
-            outcome: what `chat.complete()` returned for the messages of the request.
+            outcome: result of `chat.complete()` for the messages of the request.
 
         Raises:
             ClientInputError: the run has paused.

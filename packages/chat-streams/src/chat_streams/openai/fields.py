@@ -12,7 +12,7 @@ from chat_core.errors import UsageError
 from chat_core.messages import File, Part, Text
 
 from chat_streams.errors import ClientInputError
-from chat_streams.json_fields import Fields, require_list, require_object, require_text
+from chat_streams.json_fields import Fields, describe_value, require_list, require_object, require_text
 
 IGNORED = frozenset(
     {
@@ -68,7 +68,8 @@ def read_flag(fields: Fields, name: str) -> bool:
     """
     value = fields.get(name)
     if not isinstance(value, bool | None):
-        raise ClientInputError("invalid_request", f"The request is malformed: {name} must be true or false.")
+        msg = f"The request is malformed: {name} must be true or false, not {describe_value(value)}."
+        raise ClientInputError("invalid_request", msg)
     return value is True
 
 

@@ -54,8 +54,9 @@ _INCOMPLETE: Final[Mapping[FinishReason, str]] = {
 class ResponsesEncoder:
     """Encoder of one run as a response. It implements `EventEncoder` for `send_run()`; `whole()` needs no stream.
 
-    Tools of the server are items of the type `mcp_call`, and calls that wait for an approval are
-    `mcp_approval_request`s. Functions of the client, and other calls that wait for a result, are `function_call`s.
+    Calls of the server's tools become `mcp_call` items, and calls that wait for an approval become
+    `mcp_approval_request` items. Calls of the client's functions, and other calls that wait for a result, become
+    `function_call` items.
     """
 
     __slots__ = (
@@ -117,10 +118,10 @@ class ResponsesEncoder:
         )
 
     def encode(self, event: object, /) -> bytes:
-        """Encode an event of the engine as events of the API. Return empty bytes for events that the API does not have.
+        """Encode an event of the engine as API events. Return empty bytes for events that the API cannot express.
 
         Raises:
-            StreamTruncatedError: a retried attempt would take back text, which the API cannot do.
+            StreamTruncatedError: a retry would replace text that was already sent, which the API cannot express.
         """
         encode = self._encoders.get(type(event))
         return b"" if encode is None else encode(event)
@@ -135,7 +136,7 @@ class ResponsesEncoder:
         """Return the body of a response that is not streamed.
 
         Args:
-            outcome: what `chat.complete()` returned for the conversation.
+            outcome: result of `chat.complete()` for the conversation.
         """
         for event in stored_events(self._messages, outcome, start=self._start):
             self.encode(event)

@@ -42,13 +42,13 @@ class ResponsesRequest:
 
     Attributes:
         model: name of the model. Look it up among the models that the application has configured.
-        session: client's id of the conversation, new if the request names none. `conversation_id()` turns it into the
-            id of a stored conversation.
+        session: client's id of the conversation, or a new id if the request contains none. `conversation_id()` converts
+            it to the id of the stored conversation.
         given: the new messages, results and decisions, and the functions of the client.
         stream: whether the response is streamed.
         options: options of the run.
         previous: number of turns before the response in `previous_response_id`, or `None`.
-        conversation: whether the request names a `conversation`.
+        conversation: whether the request contains a `conversation`.
     """
 
     model: str
@@ -85,7 +85,7 @@ def read_responses_request(body: bytes, /) -> ResponsesRequest:
         body: the body, JSON in UTF-8.
 
     Raises:
-        ClientInputError: the body is malformed, or asks for something that is not supported.
+        ClientInputError: the body is malformed, or requests an unsupported feature.
     """
     fields = read_body(body)
     refuse_other_fields(fields, _FIELDS)
@@ -107,9 +107,9 @@ def read_responses_request(body: bytes, /) -> ResponsesRequest:
 def apply_responses_request(
     request: ResponsesRequest, target: Messages | StoredMessages, /, *, chat: AnyChat, decider: Decider
 ) -> AppliedInput:
-    """Apply a request to its conversation. Either all of it is applied, or nothing.
+    """Apply a request to its conversation. Either the whole request is applied, or nothing.
 
-    The approval of a call that was interrupted repeats the call, and its rejection cancels it.
+    Approving an interrupted call repeats the call. Rejecting it cancels the call.
 
     Args:
         request: the parsed request.
@@ -142,7 +142,7 @@ def start_of_run(target: Messages | StoredMessages, /) -> int:
 def _read_session(fields: Fields) -> tuple[str, int | None, bool]:
     previous, conversation = fields.get("previous_response_id"), fields.get("conversation")
     if previous is not None and conversation is not None:
-        msg = "The request must not have both 'previous_response_id' and 'conversation'."
+        msg = "The request has both 'previous_response_id' and 'conversation': send only one of them."
         raise ClientInputError("invalid_request", msg)
     if previous is not None:
         session, dot, start = require_text(fields, "previous_response_id").removeprefix(RESPONSE_PREFIX).rpartition(".")

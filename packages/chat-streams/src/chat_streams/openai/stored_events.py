@@ -9,13 +9,13 @@ from chat_core.middleware import turn_deltas
 
 
 def stored_events(messages: Messages, outcome: ChatResponse | Paused, *, start: int) -> Iterator[object]:
-    """Yield the events that the stream of a finished run would have contained, with each text in a single event.
+    """Yield the events of a finished run, as its stream would have contained them, with each text in a single event.
 
     A run on an answered conversation yields the stored answer again.
 
     Args:
         messages: the conversation after the run.
-        outcome: what `chat.complete()` returned.
+        outcome: result of `chat.complete()`.
         start: number of turns before the run.
     """
     turns = [(content.role, turn) for content in messages for turn in content.turns]

@@ -51,7 +51,7 @@ def call_id(path: tuple[str, ...]) -> str:
 def approval_fields(messages: Messages, wait: Wait) -> Json:
     """Return the fields of a request to approve a call.
 
-    The descriptor has the deadline, if there is one, and `interrupted` if the call may have taken effect already.
+    The descriptor contains the deadline, if there is one, and `interrupted` if the call may already have taken effect.
 
     Args:
         messages: the conversation.
@@ -67,7 +67,7 @@ def approval_fields(messages: Messages, wait: Wait) -> Json:
 
 
 def waiting_fields(wait: Wait) -> Json:
-    """Return a description of a wait that the client's user cannot decide."""
+    """Return the fields that describe a waiting call which the client's user cannot decide."""
     fields: Json = {"toolCallId": call_id(wait.path), "toolName": wait.name, "kind": wait.kind}
     if wait.expires_at is not None:
         fields["expiresAt"] = wait.expires_at.isoformat()
@@ -94,7 +94,7 @@ def outcome_chunks(id: str, tool: Tool) -> bytes:  # noqa: A002 - the protocol's
 
 
 def file_url(file: File) -> str | None:
-    """Return the URL of a file, a data URL if the content is known, or None for a file of a provider."""
+    """Return the URL of a file, a data URL with its content, or None for a file that is stored at a provider."""
     if file.data is not None:
         return f"data:{file.mime};base64,{base64.b64encode(file.data).decode()}"
     return file.url

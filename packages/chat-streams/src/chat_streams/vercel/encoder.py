@@ -62,7 +62,7 @@ _FINISH: Final[Mapping[FinishReason, str]] = {
 class VercelEncoder:
     """Encoder of the events of one run as chunks of one assistant message.
 
-    It implements `EventEncoder` for `send_run()`. The chunk `reset-step`, which an `AttemptReset` becomes, needs
+    It implements `EventEncoder` for `send_run()`. An `AttemptReset` is encoded as the chunk `reset-step`, which needs
     version 7 of the npm package `ai`.
     """
 
@@ -77,7 +77,7 @@ class VercelEncoder:
         Args:
             target: the conversation of the run. It is read, not changed.
             decider: the user of the client. Only calls that the user may decide are offered for approval.
-            shown: ids of the tool calls that the client's last message contains already, `VercelRequest.shown`.
+            shown: ids of the tool calls that the client's last message already contains, see `VercelRequest.shown`.
         """
         self._messages = messages_of(target)
         self._decider = decider
@@ -112,11 +112,11 @@ class VercelEncoder:
         }
 
     def start(self) -> bytes:
-        """Return nothing: the first chunk is sent with the first event, when the id of the message is known."""
+        """Return empty bytes. The first chunk is sent with the first event, when the id of the message is known."""
         return b""
 
     def encode(self, event: object, /) -> bytes:
-        """Encode an event as chunks. Return empty bytes for events that the protocol does not have."""
+        """Encode an event as chunks. Return empty bytes for events that the protocol cannot express."""
         kind = type(event)
         if kind is TextDelta and self._block == "text":
             return self._prefix + quote(cast("TextDelta", event).text) + b"}\n\n"
@@ -131,7 +131,7 @@ class VercelEncoder:
         return before + chunk("error", errorText=describe_error(error)[1]) + DONE
 
     def _encode_start(self) -> bytes:
-        """Return the chunk with the id of the assistant message, which the run continues or begins."""
+        """Return the first chunk, with the id of the assistant message that the run begins or continues."""
         self._started = True
         return chunk("start", messageId=self._message_id or message_id(count_turns(self._messages)))
 
@@ -233,7 +233,7 @@ class VercelEncoder:
         return before + chunk("tool-input-delta", toolCallId=id, inputTextDelta=event.arguments)
 
     def _is_unused(self, id: str) -> bool:  # noqa: A002
-        """Return whether an id is not used by another call. A repeated id is replaced when the turn is added."""
+        """Return whether no other call has this id. A repeated id is replaced when the turn is appended."""
         try:
             self._messages.tool(id)
         except KeyError:
@@ -251,7 +251,7 @@ class VercelEncoder:
         return chunk("tool-input-available", toolCallId=id, toolName=tool.name, input=arguments, **nested)
 
     def _encode_tool_input(self, tool: Tool) -> bytes:
-        """Return the chunk that adds a call to the message, unless the client has the call already."""
+        """Return the chunk that adds a call to the message, or empty bytes if the client already has the call."""
         return b"" if call_id((*self._path, tool.id)) in self._shown else self._encode_input_available(tool)
 
     def _encode_started(self, event: ToolStarted) -> bytes:

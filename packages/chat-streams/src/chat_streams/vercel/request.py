@@ -41,7 +41,7 @@ class VercelRequest:
     """Request of `useChat`, as `DefaultChatTransport` sends it.
 
     Attributes:
-        chat_id: id of the chat, which the client chose. `conversation_id()` turns it into the id of a conversation.
+        chat_id: id of the chat, which the client chose. `conversation_id()` converts it to the id of a conversation.
         trigger: reason of the request: a new message or decision, or another answer to the last message.
         given: the posted messages, results, decisions and declared tools.
         shown: ids of the tool calls in the last message, if that is a message of the assistant.
@@ -56,8 +56,8 @@ class VercelRequest:
 def read_request(body: bytes) -> VercelRequest:
     """Read the body of a request of `useChat`.
 
-    Messages of the system, reasoning, data and sources are left out: they never enter a conversation. The field `tools`
-    of the body, which the option `body` of the client's transport adds, declares tools that the client runs.
+    System messages, reasoning, data and sources are ignored, because they are never added to a conversation. The field
+    `tools` of the body, which the option `body` of the client's transport adds, declares tools that the client runs.
 
     Args:
         body: the body, JSON in UTF-8.
@@ -68,7 +68,8 @@ def read_request(body: bytes) -> VercelRequest:
     request = read_body(body)
     trigger = _TRIGGERS.get(require_text(request, "trigger"))
     if trigger is None:
-        raise ClientInputError("invalid_request", f"The trigger {request['trigger']!r} is unknown.")
+        msg = f"The trigger {request['trigger']!r} is unknown. Known: {', '.join(_TRIGGERS)}."
+        raise ClientInputError("invalid_request", msg)
     messages = [require_object(item, "a message") for item in require_list(request.get("messages"), "messages")]
     tools = [require_object(item, "a tool") for item in require_list(request.get("tools", []), "tools")]
     posted = [_read_message(message) for message in messages if message.get("role") != "system"]
@@ -85,11 +86,11 @@ def read_request(body: bytes) -> VercelRequest:
 def apply_request(
     request: VercelRequest, target: Messages | StoredMessages, /, *, chat: AnyChat, decider: Decider
 ) -> AppliedInput:
-    """Apply a request to a conversation. Either all of it is applied, or nothing.
+    """Apply a request to a conversation. Either the whole request is applied, or nothing.
 
-    An approval that comes too late is not applied: the run ends the call as expired and reports that to the client.
-    The approval of a call that was interrupted repeats the call, and its rejection cancels it.
-    For another answer (`regenerate-message`), the conversation is rewound to the last user message.
+    An approval after the deadline is not applied: the run ends the call as expired and reports that to the client.
+    Approving an interrupted call repeats the call, and rejecting it cancels the call. If the user requests another
+    answer (`regenerate-message`), the conversation is rewound to the last user message.
 
     Args:
         request: the parsed request.
@@ -119,7 +120,7 @@ def apply_request(
 
 
 def _require_last_question(given: ClientInput, messages: Messages) -> None:
-    """Raise `ClientInputError` unless the last message can be answered again and has no waiting calls."""
+    """Raise `ClientInputError` if the last message cannot be answered again, or if its calls are waiting."""
     asked = [message.id for message in given.messages if message.role == "user"][-1:]
     questions = [message.id for message in shown_messages(messages) if message.role == "user"]
     if asked and asked[0] not in questions:
@@ -133,7 +134,7 @@ def _require_last_question(given: ClientInput, messages: Messages) -> None:
 
 
 def _rewind(messages: Messages) -> None:
-    """Remove the last answer from the view of the model and of the user. The history keeps it."""
+    """Hide the last answer from the model and the user. It remains in the history."""
     shown = shown_messages(messages, join_model_turns=True)
     if not shown or shown[-1].role != "model":
         return
@@ -142,7 +143,7 @@ def _rewind(messages: Messages) -> None:
 
 
 def _is_stored_failure(messages: Messages, result: PostedResult) -> bool:
-    """Return whether a posted failure equals the stored failure. The client knows a failure only by its fixed text."""
+    """Return whether a posted failure equals the stored failure. The client knows only the fixed text of a failure."""
     tool = _find_tool(messages, result.tool_id)
     return result.error is not None and tool is not None and isinstance(tool.status, (Failed, Rejected))
 
@@ -169,7 +170,8 @@ def _read_message(message: Fields) -> PostedMessage:
             require_text(message, "id"), "user", tuple([_read_part(part) for part in parts if _is_sent(part)])
         )
     if role != "assistant":
-        raise ClientInputError("invalid_request", f"A message has the unknown role {role!r}.")
+        msg = f"A message has the unknown role {role!r}. Known: system, user, assistant."
+        raise ClientInputError("invalid_request", msg)
     # A text that is still "streaming" belongs to a broken connection, and was not stored.
     texts = [part for part in parts if part.get("type") == "text" and part.get("state") != "streaming"]
     said: list[Part] = [Text(require_text(part, "text")) for part in texts]
@@ -177,7 +179,7 @@ def _read_message(message: Fields) -> PostedMessage:
 
 
 def _is_sent(part: Fields) -> bool:
-    """Return whether the model receives a part of a user message. Data parts are only for the application."""
+    """Return whether a part of a user message is sent to the model. Data parts are only for the application."""
     return not require_text(part, "type").startswith("data-")
 
 

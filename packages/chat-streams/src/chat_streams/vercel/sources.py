@@ -1,4 +1,4 @@
-"""Sources that a model's turn cites, as parts of UI messages."""
+"""Conversion of the sources that a model turn cites to parts of UI messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Json: TypeAlias = dict[str, object]
 
 
 def find_sources(parts: Sequence[Part]) -> list[Json]:
-    """Return a `source-url` or `source-document` part for each cited page or document, each once.
+    """Return one `source-url` or `source-document` part for each cited page or document, without duplicates.
 
     Citations of Chat Completions, Responses and Claude are recognized.
 

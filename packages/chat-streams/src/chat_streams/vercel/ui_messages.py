@@ -1,4 +1,4 @@
-"""A stored conversation as UI messages, or as chunks for a client that reconnects."""
+"""Conversion of a stored conversation to UI messages, or to chunks for a client that reconnects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ui_messages(target: Messages | StoredMessages, decider: Decider, /) -> list[
 
     Args:
         target: the conversation.
-        decider: the user of the client. Approvals that the user may decide can be answered.
+        decider: the user of the client. Only requests for approval that this user may decide can be answered.
     """
     messages = messages_of(target)
     waits = {wait.path: wait for wait in open_waits(target, decider)}
