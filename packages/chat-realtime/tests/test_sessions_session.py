@@ -6,12 +6,12 @@ from typing import Any
 
 import anyio
 import pytest
-from chat_core import AuthenticationError, ChatBuilder, Messages, ToolCollection, UsageError
+from chat_core import AuthenticationError, ChatBuilder, Messages, RateLimitedError, ToolCollection, UsageError
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_realtime import TalkEndedError
 from chat_realtime.sessions import AudioFormat, GeminiLive, OpenAIRealtime, ResponseEnded, TurnAdded, connect
 from chat_realtime.sessions.session import RealtimeSession
-from chat_realtime.testing import OpenAIDialect, ServerPeer, loopback_server
+from chat_realtime.testing import GeminiDialect, OpenAIDialect, ServerPeer, loopback_server
 
 pytestmark = pytest.mark.anyio
 
@@ -235,3 +235,15 @@ async def test_calls_do_not_wait_for_a_transcript_for_ever() -> None:
                     break
     assert roles == ["user", "model"]
     assert session.messages[0].text == "[The user spoke. There is no transcript.]"
+
+
+async def test_an_error_message_of_gemini_ends_the_session() -> None:
+    async def script(peer: ServerPeer) -> None:
+        await GeminiDialect().start(peer)
+        await peer.send({"error": {"code": 8, "message": "too many sessions", "status": "RESOURCE_EXHAUSTED"}})
+
+    async with loopback_server(script) as url:
+        model = GeminiLive("m", api_key="AIza-test-1", base_url=url)
+        async with connect(model, CHAT, Messages()) as session:
+            with pytest.raises(RateLimitedError, match="too many sessions"):
+                await anext(aiter(session))

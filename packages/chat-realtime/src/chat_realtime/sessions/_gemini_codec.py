@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, final
 
 from chat_core import FunctionCall, InvalidResponseError, Messages, Text, TextDelta, Tool, Turn, Usage
 from chat_core.json import dumps, loads_limited
+from chat_core.wire.errors import error_from_object
 from chat_core.wire.shapes import is_list, is_object, mapping
 
 from chat_realtime.sessions._audio import AudioFormat
@@ -172,6 +173,9 @@ class GeminiCodec:
         if not is_object(body):
             problem = "a message is not a JSON object"
             raise self._invalid(problem, message)
+        if is_object(body.get("error")):
+            # Not documented for the Live API. Gateways and test servers report errors as the other endpoints do.
+            raise error_from_object(body["error"], self._provider)
         events: list[ReceivedEvent] = []
         self._usage = mapping(body.get("usageMetadata")) or self._usage
         if "setupComplete" in body:
