@@ -40,15 +40,15 @@ _REQUIRE_SCOPE = (
     "ON CONFLICT (scope) DO UPDATE SET revision = chat_memory_scopes.revision + 1 RETURNING key"
 )
 _LOCK_SCOPE = "UPDATE chat_memory_scopes SET revision = revision WHERE scope = :name RETURNING key"
-"""Statement that locks a scope, if it exists."""
+"""SQL statement that locks the row of a scope, if it exists."""
 _CREATE_SCOPE = (
     "INSERT INTO chat_memory_scopes (scope, revision) VALUES (:name, 0) "
     "ON CONFLICT (scope) DO UPDATE SET revision = chat_memory_scopes.revision RETURNING key"
 )
-"""Statement that locks a scope, and creates it if it does not exist."""
+"""SQL statement that locks the row of a scope, and creates the row if it does not exist."""
 _RAISE_REVISION = "UPDATE chat_memory_scopes SET revision = revision + 1 WHERE key = :key"
 _ABSENT = -1
-"""The key of a scope in which nothing is stored. No row has this key."""
+"""Key that represents a scope in which nothing is stored. No row has this key."""
 
 
 def utc_now() -> datetime:
@@ -371,7 +371,7 @@ class Scope:
         """Change a scope in a transaction, and return the result of `work`.
 
         Args:
-            work: changes the scope, and returns a true value if it has changed anything.
+            work: function that changes the scope, and returns a true value if it has changed anything.
             require: the query that locks the scope. `_REQUIRE_SCOPE` also increments the revision of the scope; with
                 another query, the revision is incremented after a change.
             affects_recall: whether the change affects the results of recall.

@@ -1,4 +1,4 @@
-"""Queries that store core blocks, which are named texts, within a transaction of any database."""
+"""Database-independent queries for core blocks, which are named texts."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from chat_memory._scope_export import read_revision
 from chat_memory.passages import ScopeChanges
 
 _REVISION_BITS = 32
-"""The lower bits of a revision count changes, the others are the key of the scope's row."""
+"""Number of lower bits of a revision that count changes. The upper bits contain the key of the scope's row."""
 _ENTITIES = 0
-"""The document that stands for the entities of a scope in the table of changes."""
+"""Document key that represents the entities of a scope in the table of changes."""
 
 
 def read_changes(rows: Rows, since: int, model: str | None) -> ScopeChanges:

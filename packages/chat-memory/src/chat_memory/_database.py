@@ -1,4 +1,4 @@
-"""The protocol that a database of a memory implements: transactions, and queries in one SQL dialect."""
+"""The protocols `Database` and `Session`, which each database of a memory implements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row: TypeAlias = tuple[object, ...]
 
 
 def is_storable(number: int) -> bool:
-    """Return whether a number fits into an integer column, which has 64 bits."""
+    """Return whether a number fits into an integer column of 64 bits."""
     return -(1 << 63) <= number < 1 << 63
 
 
@@ -57,7 +57,7 @@ class Session(Protocol):
         A greater score is a better match.
 
         Args:
-            words: words as a user wrote them.
+            words: words in the user's spelling, not reduced to stems.
             scope: the key of the scope's row.
         """
         ...
@@ -67,7 +67,7 @@ class Database(Protocol):
     """A database with the tables of this package."""
 
     def read(self) -> AbstractContextManager[Session]:
-        """Return a context manager for a read-only transaction, whose queries all see one snapshot of the database."""
+        """Return a context manager for a read-only transaction, in which all queries read the same snapshot."""
         ...
 
     def write(self) -> AbstractContextManager[Session]:

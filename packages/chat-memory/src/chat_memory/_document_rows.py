@@ -1,4 +1,4 @@
-"""Queries that store passages and vectors and search texts, within a transaction of any database."""
+"""Database-independent queries that store passages and vectors, and search texts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DocumentRows:
 
         Args:
             ids: only documents with these ids.
-            wanted: the values of the conditions in `_WANTED`. None accepts any value.
+            wanted: values of the conditions in `_WANTED`, by name. None accepts any value.
         """
         query, values = f"SELECT {_COLUMNS} {_FROM}", dict(self._values)
         if ids is not None:
@@ -65,7 +65,7 @@ class DocumentRows:
         return [_document_from_row(row) for row in self._session.execute(f"{query} ORDER BY d.key", values)]
 
     def delete_turn(self, conversation: str, turn: int | None) -> None:
-        """Delete the passages of a turn, and the summary of its conversation, which may repeat it."""
+        """Delete the passages of a turn, and the summary of its conversation, which may contain the same text."""
         self._session.execute(
             "DELETE FROM chat_memory_documents WHERE scope = :scope AND conversation = :conversation "
             "AND (kind = 'summary' OR position = :turn)",

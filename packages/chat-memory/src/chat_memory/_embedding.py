@@ -16,7 +16,7 @@ from chat_memory.passages import Document, vector_to_bytes
 MAX_EMBEDDED_CHARACTERS: Final = 8000
 """Maximum number of characters of a text that are embedded, because embedders limit the length of a text."""
 _ACCEPTED_TEXT: Final = "text"
-"""A text that every working embedder accepts."""
+"""Text that every working embedder accepts. It is embedded to check whether the embedder works."""
 _log = logging.getLogger("chat_memory")
 
 
@@ -31,7 +31,7 @@ def embedder_name(metadata: ProviderMeta) -> str:
 
 
 async def embed_texts(embedder: EmbeddingsProvider, texts: Sequence[str]) -> EmbeddingsResponse:
-    """Embed texts, and check that each has a vector.
+    """Embed texts, and check that the response contains a vector for each text.
 
     Long texts are truncated, and unpaired surrogates, which UTF-8 cannot encode, are replaced.
 
@@ -55,7 +55,8 @@ async def embed_texts(embedder: EmbeddingsProvider, texts: Sequence[str]) -> Emb
 async def embed_batch(scope: MemoryScope, embedder: EmbeddingsProvider, batch: int) -> int:
     """Embed texts of a scope that have no vector, store the vectors, and return the number of texts.
 
-    A text that the embedder refuses gets a vector of zeros, so that it is found by its words and not sent again.
+    A text that the embedder refuses gets a vector of zeros. It can then be found only by its words, and is not sent
+    again.
 
     Args:
         scope: the scope whose texts are embedded.

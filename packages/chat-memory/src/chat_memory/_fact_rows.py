@@ -1,4 +1,4 @@
-"""Queries that store statements and compute the facts that they support, within a transaction of any database."""
+"""Database-independent queries that store statements and compute the facts that they support."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _Place(NamedTuple):
 
 
 class _StoredOutcome(TypedDict):
-    """The result of storing a statement, as it is stored with the statement."""
+    """The outcome of a statement in its stored form."""
 
     outcome: Literal["inserted", "reinforced", "superseded", "candidate", "historical"]
     ids: NotRequired[list[str]]
@@ -141,7 +141,7 @@ class FactRows:
         return None
 
     def as_recorded(self, at: int, recorded: int, filters: FactFilter) -> list[Fact]:
-        """List the facts that were current at the time `at`, according to the statements stored by `recorded`.
+        """List the facts that were current at the time `at`, using only statements that were stored until `recorded`.
 
         Args:
             at: the time for which the facts are listed, in microseconds.
@@ -208,7 +208,7 @@ class FactRows:
         )
 
     def refresh_predicate(self, predicate: str) -> None:
-        """Recompute the periods of all facts with a predicate, after its declaration has changed."""
+        """Recompute the periods of all facts with a predicate whose declaration has changed."""
         rows = self._session.execute(
             "SELECT subject, object FROM chat_memory_facts WHERE scope = :scope AND predicate = :predicate",
             {"scope": self._scope, "predicate": predicate},
@@ -261,7 +261,7 @@ class FactRows:
         self._session.execute_many(INSERT_PERIOD, rows)
 
     def _classify(self, known: Sequence[Entry], entry: Entry) -> _StoredOutcome:
-        """Return the outcome of a new statement, which states how the statement changed the current facts."""
+        """Return the outcome of a new statement, which describes the effect of the statement on the current facts."""
         at = max(self._now, entry.valid_from)
         before, after = open_entries(known, at), open_entries([*known, entry], at)
         was_current = bool(before) and before[0].fact == entry.fact
@@ -353,7 +353,7 @@ class FactRows:
         )
 
     def _store_description(self, fact: int) -> None:
-        """Store the searchable text of a fact, taken from the strongest and latest of its statements."""
+        """Store the searchable text of a fact, which is the text of its strongest and latest statement."""
         (described,) = self._session.execute(SELECT_DESCRIPTION, {"fact": fact})
         text, said, document, known, known_said = described
         values: dict[str, Value] = {"scope": self._scope, "fact": fact, "text": str(text), "said": cast("int", said)}
@@ -375,7 +375,7 @@ class FactRows:
 
 
 def read_multi_valued(session: Session) -> frozenset[str]:
-    """Return the predicates that may have several objects at a time."""
+    """Return the predicates that may have several objects at the same time."""
     return frozenset(str(row[0]) for row in session.execute("SELECT predicate FROM chat_memory_predicates", {}))
 
 

@@ -1,4 +1,4 @@
-"""Queries that store entities and relations and find neighbors, within a transaction of any database."""
+"""Database-independent queries that store entities and relations, and find neighbors."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ class GraphRows:
 
         Args:
             entity: the id of the entity.
-            depth: the greatest distance.
+            depth: the maximum distance.
             limit: the maximum number of entities.
-            nearest: the least distance. 0 includes the entity itself.
+            nearest: the minimum distance. 0 includes the entity itself.
         """
         values: dict[str, Value] = {
             "scope": self._scope,

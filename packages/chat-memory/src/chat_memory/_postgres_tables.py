@@ -1,4 +1,4 @@
-"""The tables in PostgreSQL, as migrations from each version to the next."""
+"""The migrations that create and upgrade the tables in PostgreSQL."""
 
 from __future__ import annotations
 

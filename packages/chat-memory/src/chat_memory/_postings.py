@@ -1,4 +1,4 @@
-"""An inverted index: for each word, the rows that contain it and how often."""
+"""An inverted index, which lists for each word the rows that contain it and their word counts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ NO_COUNTS: Final[Numbers] = np.zeros(0)
 
 @final
 class Postings:
-    """The rows of each word, in flat arrays ordered by word and row.
+    """An inverted index in flat arrays, which are ordered by word and row.
 
     Args:
-        added: rows, in ascending order, and how often they contain each word.
+        added: rows in ascending order, each with the number of occurrences of each word.
         earlier: an index to update. It is unchanged.
-        moved: the new number of each row of `earlier`, in ascending order, or -1 for a removed row.
+        moved: new number of each row of `earlier`, in ascending order, or -1 for a removed row.
 
     Attributes:
         numbers: the number of each word. Words that no row contains any more keep their number.
-        words: the number of the word of each posting.
-        rows: the row of each posting.
-        counts: how often the row contains the word.
+        words: for each posting, the number of its word.
+        rows: for each posting, its row.
+        counts: for each posting, the number of occurrences of the word in the row.
     """
 
     words: Rows
@@ -67,7 +67,7 @@ class Postings:
         return len(self.find(word)[0]) > 0
 
     def find(self, word: str) -> tuple[Rows, Numbers]:
-        """Return the rows that contain a word, in ascending order, and how often each contains it."""
+        """Return the rows that contain a word, in ascending order, and the number of occurrences in each row."""
         number = self.numbers.get(word)
         if number is None:
             return NO_ROWS, NO_COUNTS

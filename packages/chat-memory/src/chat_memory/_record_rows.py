@@ -1,4 +1,4 @@
-"""Queries that store JSON documents about conversations, such as the output of an extraction."""
+"""Database-independent queries for JSON documents about conversations, such as the output of an extraction."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RecordRows:
         return {str(name): _parse_record(document) for name, document in rows}
 
     def require_unforgotten(self, conversation: str, known: Collection[str]) -> None:
-        """Raise if a fact from a conversation was forgotten, and the record of it is not `known`.
+        """Raise an error if a fact from a conversation was forgotten after the caller read the records in `known`.
 
         Raises:
             ConflictError: there is such a fact.

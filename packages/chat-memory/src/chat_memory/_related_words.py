@@ -11,15 +11,15 @@ import numpy.typing as npt
 WordVectors: TypeAlias = npt.NDArray[np.float32]
 
 _LEAST_SIMILARITY: Final = 0.4
-"""The least cosine between the vectors of related words."""
+"""Minimum cosine between the vectors of related words."""
 
 
 @runtime_checkable
 class WordEmbedder(Protocol):
-    """Protocol of an embedder that computes vectors of single words at almost no cost."""
+    """Protocol for an embedder that can compute vectors of single words at negligible cost."""
 
     def embed_words(self, words: Sequence[str], /) -> WordVectors:
-        """Return a vector of length 1, or of zeros, for each word."""
+        """Return a vector of length 1 for each word, or a vector of zeros for an unknown word."""
         ...
 
 
@@ -28,9 +28,9 @@ class RelatedWords:
     """The vocabulary of a scope, with a vector for each stem.
 
     Args:
-        forms: maps each stem to a word with that stem.
-        embedder: computes the vectors.
-        earlier: a vocabulary whose vectors are used again. It is not modified.
+        forms: for each stem, a word with that stem.
+        embedder: object that computes the vectors.
+        earlier: vocabulary whose vectors are reused. It is not modified.
 
     Attributes:
         stems: the stems, except those that are numbers.
@@ -50,7 +50,7 @@ class RelatedWords:
         """Return the related stems of each stem of a question, with their similarities.
 
         Args:
-            words: a word for each stem of the question.
+            words: for each stem of the question, a word with that stem.
         """
         asked = [stem for stem in words if not stem.isdigit()]
         if not asked or not self.stems:

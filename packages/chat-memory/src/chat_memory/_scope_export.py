@@ -32,7 +32,7 @@ _COUNTS = (
 
 
 def read_stats(session: Session, scope: int, now: int) -> MemoryStats:
-    """Return how many facts, entities, documents and other rows a scope has.
+    """Return the numbers of facts, entities, documents and other rows in a scope.
 
     Args:
         session: the transaction.
@@ -44,7 +44,7 @@ def read_stats(session: Session, scope: int, now: int) -> MemoryStats:
 
 
 def read_revision(session: Session, scope: int) -> int:
-    """Return the revision of a scope, 0 if nothing is stored in it.
+    """Return the revision of a scope, which is 0 if nothing is stored in the scope.
 
     Args:
         session: the transaction.

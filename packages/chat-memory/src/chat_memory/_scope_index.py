@@ -1,4 +1,4 @@
-"""The indexes of recently used scopes, which are read from the memory and updated in this process."""
+"""Indexes of recently used scopes, which are kept in this process and updated when their scopes change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chat_memory.passages import Document, ScopeChanges
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _REFRESH_SECONDS: Final = 300.0
-"""Age at which an index is read again, because facts begin and end without a change of the scope."""
+"""Age in seconds at which an index is read again. Facts can become current or end without a change of the scope."""
 
 
 @final
@@ -30,18 +30,18 @@ class ScopeIndex:
     """The documents of a scope at one revision, with their words and vectors.
 
     Args:
-        changes: everything in the scope, or what has changed since the revision of `known`.
-        known: an earlier index of the scope. It is unchanged, and only documents that differ from it are indexed.
-        words: computes vectors of words. `None` means that no related words are found.
+        changes: content of the scope, or its changes since the revision of `known`.
+        known: an earlier index of the scope, which is not modified. Only documents that differ from it are indexed.
+        words: embedder for single words. With `None`, no related words are found.
 
     Attributes:
         revision: the revision of the scope.
         read_at: when the whole scope was read, on the monotonic clock.
-        text: the words of the documents. It determines the order of the rows.
+        text: the text index of the documents, which determines the order of the rows.
         related: the words of the scope by their meaning, if an embedder computes vectors of words.
         vectors: a vector of length 1 for each row, or None if no document has a vector.
         without_vector: the number of documents without a vector.
-        given: the stored vector of each row with length 1, or zeros.
+        given: the stored vector of each row, scaled to length 1, or zeros.
         has_vector: whether each row has a stored vector.
         entities: the ids of the entities whose names are recognized in questions, by the words of the name.
     """
@@ -73,14 +73,14 @@ class ScopeIndex:
         self._longest_name = max(map(len, self.entities), default=0)
 
     def entities_in(self, question: str) -> list[str]:
-        """Return the ids of the entities whose names are in a question."""
+        """Return the ids of the entities whose names occur in a question."""
         words = split_words(question)
         lengths = range(1, min(self._longest_name, len(words)) + 1)
         runs = (tuple(words[start : start + length]) for length in lengths for start in range(len(words) - length + 1))
         return sorted({self.entities[run] for run in runs if run in self.entities})
 
     def _merge_vectors(self, changes: ScopeChanges, known: ScopeIndex | None) -> Vectors:
-        """Set which rows have a vector, and return the vectors of length 1 of all rows. The others are zeros."""
+        """Set `has_vector`, and return the vectors of all rows, scaled to length 1. Rows without a vector are zeros."""
         ids, data = changes.vectors
         stored = [(place, self.text.row_of[key]) for place, key in enumerate(ids) if key in self.text.row_of]
         places, rows = [place for place, _ in stored], [row for _, row in stored]
@@ -113,7 +113,7 @@ class ScopeIndex:
 
 
 def _differences(changes: ScopeChanges, known: ScopeIndex | None) -> tuple[Sequence[Document], Collection[int]]:
-    """Return the documents to index, and the ids of the documents of `known` that they replace or that are gone."""
+    """Return the documents to index, and the ids of documents of `known` that were replaced or deleted."""
     if changes.changed is not None:
         return changes.documents, changes.changed
     if known is None:
@@ -129,7 +129,7 @@ def compare_vectors(vectors: Vectors, question: Numbers) -> Numbers:
 
     Args:
         vectors: rows of length 1, or of zeros.
-        question: finite numbers, as many as in a row.
+        question: vector of finite numbers, with the same length as a row.
     """
     scaled = question / (np.abs(question).max() or 1.0)
     # `@` would start threads, which cost more than they save.
@@ -147,7 +147,7 @@ class IndexCache:
         memory: the memory that contains the scopes.
         model: the name of the embedder whose vectors are read. None reads no vectors.
         max_scopes: the number of indexes that are kept.
-        words: computes vectors of words, if the embedder does.
+        words: embedder for single words, or None.
     """
 
     def __init__(self, memory: Memory, model: str | None, max_scopes: int, words: WordEmbedder | None = None) -> None:
@@ -158,7 +158,7 @@ class IndexCache:
         self._indexes: OrderedDict[str, ScopeIndex] = OrderedDict()
 
     async def find(self, scope: str) -> ScopeIndex | None:
-        """Return the index of a scope, or None if it has to be read."""
+        """Return the cached index of a scope, or None if the index must be read."""
         index = self._indexes.get(scope)
         if index is None or monotonic() - index.read_at > _REFRESH_SECONDS:
             return None
@@ -169,7 +169,7 @@ class IndexCache:
         return index
 
     async def read(self, scope: str) -> ScopeIndex:
-        """Read what has changed in a scope since its index was read, or the whole scope, and cache the index."""
+        """Update the cached index with the changes of its scope, or read the whole scope, and return the index."""
         known = self._indexes.get(scope)
         recent = known is not None and monotonic() - known.read_at <= _REFRESH_SECONDS
         since = known.revision if known is not None and recent else 0

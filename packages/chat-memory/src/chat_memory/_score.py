@@ -12,7 +12,7 @@ from chat_memory._text_index import TextScores
 from chat_memory.weights import Weights
 
 _LEAST_DEVIATION: Final = 0.02
-"""Lower bound of the standard deviation of similarities, so that rounding errors between equal texts do not count."""
+"""Lower bound for the standard deviation of similarities. It suppresses rounding errors between equal texts."""
 _GATE: Final = 0.24
 _GATE_WITH_VECTORS: Final = 0.37
 """The gates for 550 documents or more, calibrated with `benchmarks/locomo.py`."""
@@ -27,13 +27,13 @@ def score_components(
 ) -> dict[str, Numbers]:
     """Return each component of the score of all documents. Their sum is the relevance.
 
-    The best match of words and vectors is the scale of the other components, so that they order documents that match
-    about equally well, and cannot replace a match.
+    The other components are scaled by the best match of words and vectors. Therefore, they order documents that match
+    about equally well, but cannot replace a match.
 
     Args:
         weights: the weights of the components.
-        scores: how well words, speakers and dates match.
-        near: how near each document is to the entities of the question, from 0 to 1.
+        scores: match of the words, speakers and dates.
+        near: proximity of each document to the entities of the question, from 0 to 1.
         similarity: the cosine between the vectors of the question and of each document, if vectors are compared. It is
             NaN for a document without a vector.
     """
@@ -56,13 +56,16 @@ def score_components(
 
 
 def _standardize(similarity: Numbers) -> Numbers:
-    """Return similarities as standard deviations above the mean. A document without a vector counts as average."""
+    """Convert similarities to standard deviations above the mean.
+
+    A document without a vector has an average similarity.
+    """
     deviations = (similarity - np.nanmean(similarity)) / max(float(np.nanstd(similarity)), _LEAST_DEVIATION)
     return np.nan_to_num(deviations)
 
 
 def default_gate(documents: int, *, vectors: bool) -> float:
-    """Return the minimum score for a number of documents. It grows with the number.
+    """Return the minimum score of a match, which grows with the number of documents.
 
     Args:
         documents: the number of documents that may be found.

@@ -1,4 +1,4 @@
-"""The tables in SQLite, as migrations from each version to the next."""
+"""The migrations that create and upgrade the tables in SQLite."""
 
 from __future__ import annotations
 

@@ -27,25 +27,28 @@ Number = TypeVar("Number", np.float32, np.float64, np.bool_)
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
 _SATURATION: Final = 1.2
-"""`k1` of BM25: how soon repetitions of a word stop adding to a score (Robertson and Zaragoza 2009, section 3.4)."""
+"""`k1` of BM25, which limits the effect of repetitions of a word (Robertson and Zaragoza 2009, section 3.4)."""
 _LENGTH: Final = 0.75
-"""`b` of BM25: how much long texts are penalized."""
+"""`b` of BM25, which determines how much long texts are penalized."""
 _OTHER_TEXTS: Final = 100
-"""Number of imaginary texts without any word of the question. Without them, words in a small scope appear frequent."""
+"""Number of additional texts to assume that contain no word of the question.
+
+Otherwise, all words of a small scope would count as frequent.
+"""
 _QUESTION_MARKS: Final = ("?", "\N{FULLWIDTH QUESTION MARK}", "\N{ARABIC QUESTION MARK}")
 _NAME: Final = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}]s\b)?")
 _MAX_WORDS: Final = 64
-"""How many words of a question are searched, starting with those that occur in the fewest texts."""
+"""Maximum number of words of a question that are searched. Words that occur in the fewest texts come first."""
 _ROLES: Final = frozenset(("user", "model"))
 """Speakers whose names are ordinary words in a question, as in "Which model of car did I buy?"."""
 _NEW_ROW: Final = -9
-"""The earlier row of a new document: a number that is next to no row."""
+"""Row number that marks a new document in a list of earlier rows. It is not adjacent to any row number."""
 _RELATED: Final = 0.2
-"""How much a related word counts for a word of the question."""
+"""Weight of a related word, relative to the word of the question."""
 _NEIGHBORS: Final = ((-2, 0.2), (-1, 0.4), (0, 1.0), (1, 0.6), (2, 0.3))
-"""Offsets and weights with which the words of a row count for its neighbors in the conversation.
+"""Offsets of a row's neighbors in the conversation, and the weights with which the row's words count for them.
 
-An offset of -1 is the turn before, and 1 is the turn after.
+The offset -1 is the previous turn, and 1 is the next turn.
 
 The turn after a question counts more than the turn before it, because it is usually the reply.
 """
@@ -57,11 +60,11 @@ class TextScores:
     """The scores of all rows for one question.
 
     Attributes:
-        text: how much of the question the row and its neighbors contain, from 0 to 1.
+        text: fraction of the question that the row and its neighbors contain, from 0 to 1.
         speaker: 1 for rows whose speaker the question names.
         date: the fraction of the date in the question that matches the row.
         time: 1 for rows that contain a time expression, if the question asks for a time.
-        conversation: how well the conversation of the row matches, from 0 to 1.
+        conversation: match of the whole conversation that contains the row, from 0 to 1.
         question: 1 for rows that end with a question mark.
     """
 
@@ -79,8 +82,8 @@ class TextIndex:
 
     Args:
         documents: the documents to index or, with `earlier`, the new and changed documents.
-        tokens: how often each stem occurs in each of these documents, by document id.
-        earlier: an index to update. It is unchanged.
+        tokens: number of occurrences of each stem in each of these documents, by document id.
+        earlier: an index to update. It is not modified.
         changed: the ids of the documents of `earlier` that are removed or replaced.
 
     Attributes:
@@ -92,8 +95,8 @@ class TextIndex:
         size: the number of rows.
         places: the sort key of each row: the conversation, the position and the id.
         postings: the rows that contain each stem.
-        dates: the rows of each word for a date.
-        speakers: the rows of each word of the name of a speaker.
+        dates: rows by each word of their date.
+        speakers: rows by each word of their speaker's name.
         properties: the columns of `_properties()` for each row.
     """
 
@@ -125,7 +128,7 @@ class TextIndex:
         self._group_norm = _length_norm(self._sum_per_group(self._group, lengths))
 
     def _merge_documents(self, new: Sequence[Document], earlier: TextIndex | None, changed: Iterable[int]) -> None:
-        """Set the attributes that describe the rows."""
+        """Set the attributes that map between documents and rows."""
         documents: list[Document] = []
         places: list[tuple[str, int, int]] = []
         kept: Rows = NO_ROWS
@@ -149,7 +152,7 @@ class TextIndex:
         }
 
     def move_rows(self, earlier: npt.NDArray[Number] | None, added: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Return an array with a value for each row.
+        """Return an array with the value of each row, by combining earlier and new values.
 
         Args:
             earlier: the values of the rows of the earlier index, if there is one.
@@ -163,7 +166,7 @@ class TextIndex:
         return values
 
     def rows_with_other_neighbors(self) -> Rows:
-        """Return the rows whose neighbors may differ from those in the earlier index, and the new rows."""
+        """Return the new rows, and the rows whose neighbors may have changed since the earlier index."""
         origin: Rows = np.full(self.size, _NEW_ROW, dtype=np.intp)
         kept = self.moved >= 0
         origin[self.moved[kept]] = np.flatnonzero(kept)
@@ -172,7 +175,7 @@ class TextIndex:
         return self.rows_near(np.concatenate((apart - 1, apart)))
 
     def rows_near(self, rows: Rows) -> Rows:
-        """Return the rows that have one of these rows as a neighbor, or are one of them."""
+        """Return the given rows, and all rows that have one of them as a neighbor."""
         near = np.unique(np.concatenate([rows + offset for offset, _ in _NEIGHBORS]))
         return near[(near >= 0) & (near < self.size)]
 
@@ -181,7 +184,7 @@ class TextIndex:
 
         Args:
             question: the text to search for.
-            vocabulary: finds words that are related to those of the question.
+            vocabulary: object that finds words related to those of the question.
         """
         dates = date_words(question)
         weights = {word: self._weigh_word(word, dates) for word in set(stems(question, question=True))}
@@ -215,7 +218,7 @@ class TextIndex:
     def _add_related(
         self, rows: Rows, counts: Numbers, weight: float, related: Sequence[tuple[str, float]]
     ) -> tuple[Rows, Numbers]:
-        """Return the rows with a word or a related word, and its counts.
+        """Return the rows that contain a word or a related word, with the counts.
 
         A related word counts in proportion to its similarity. A related word that is more frequent than the word itself
         counts less.
@@ -238,7 +241,10 @@ class TextIndex:
         return sorted(known, key=lambda word: (-weights[word], word))[:_MAX_WORDS]
 
     def without_speakers(self, question: str) -> str:
-        """Return a question without the capitalized names of speakers, or unchanged if nothing else is left."""
+        """Remove the capitalized names of speakers from a question.
+
+        If nothing would be left, return the question unchanged.
+        """
 
         def keep(word: re.Match[str]) -> str:
             name = split_words(word[0])
@@ -264,7 +270,7 @@ class TextIndex:
         return normalize_rows(mean)
 
     def _add_to_neighbors(self, rows: Rows, counts: Numbers) -> Numbers:
-        """Return counts for all rows: each count is added to its row and, weighted, to the neighbors of the row."""
+        """Return the counts of all rows, where each count also applies with a weight to the neighbors of its row."""
         total = np.zeros(self.size)
         for offset, weight in _NEIGHBORS:
             source, target = self._neighbor_rows(rows, offset)
@@ -284,7 +290,10 @@ class TextIndex:
         return source[same], target[same]
 
     def _score_matching_rows(self, index: Postings, words: Collection[str], *, scale: bool) -> Numbers:
-        """Return a score for each row: 1 if the row has any of the words or, with `scale`, the fraction that it has."""
+        """Return a score for each row.
+
+        It is 1 if the row contains any of the words or, with `scale`, the fraction of the words that it contains.
+        """
         scores = np.zeros(self.size)
         known = [rows for word in words if len(rows := index.find(word)[0])]
         for rows in known:
@@ -311,7 +320,7 @@ def _transcript_position(document: Document) -> tuple[str, int, int]:
 
 
 def _properties(document: Document, counts: Counter[str]) -> tuple[float, float, float]:
-    """Return whether a document contains a word of time, whether it ends with a question mark, and its length."""
+    """Return whether a document contains a time expression, whether it ends with a question mark, and its length."""
     return (
         float(not TIME_STEMS.isdisjoint(counts)),
         float(document.text.rstrip().endswith(_QUESTION_MARKS)),
@@ -320,7 +329,7 @@ def _properties(document: Document, counts: Counter[str]) -> tuple[float, float,
 
 
 def _merge(items: Sequence[T], new: Sequence[T], before: Sequence[int]) -> list[T]:
-    """Insert each new item before the item with a position in `before`, which is in ascending order."""
+    """Insert each new item before the item whose position is in `before`. The positions are in ascending order."""
     merged: list[T] = []
     start = 0
     for item, end in zip(new, before, strict=True):
@@ -340,5 +349,5 @@ def _saturate_frequency(frequency: Numbers, norm: Numbers) -> Numbers:
 
 
 def _word_weight(found: int, size: int) -> float:
-    """Return the weight of a word that occurs in `found` of `size` texts. Rare words weigh more."""
+    """Return the weight of a word that occurs in `found` of `size` texts. Rare words have a higher weight."""
     return log1p((size - found + 0.5) / (found + 0.5))

@@ -1,6 +1,6 @@
 """The periods in which facts are current, computed from statements that compete with each other.
 
-Statements of one subject and one single-valued predicate compete. For a multi-valued predicate only statements of the
+Statements of one subject and one single-valued predicate compete. For a multi-valued predicate, only statements of the
 same object compete, which means that they reinforce each other.
 """
 
@@ -24,13 +24,13 @@ class Entry:
     Attributes:
         key: the key of the statement's row.
         fact: the key of the fact's row.
-        rank: the strength of the source. A greater number is stronger.
-        valid_from: since when the statement is true, in microseconds.
-        valid_to: until when it is true, `FOREVER` if it has no end.
+        rank: the strength of the source. A greater number means a stronger source.
+        valid_from: time from which the statement is true, in microseconds.
+        valid_to: time until which the statement is true, or `FOREVER`.
         said_at: the time of the statement, in microseconds.
-        confidence: the confidence in it.
+        confidence: the confidence in the statement, from 0 to 1.
         object: the normalized object.
-        tie: the text and the key of the statement, which decide if everything else is equal.
+        tie: the text and the key of the statement, which break ties.
     """
 
     key: int
@@ -45,7 +45,7 @@ class Entry:
 
     @property
     def order(self) -> tuple[int, int, float, str, int, str]:
-        """Sort key among statements of equal strength.
+        """Sort key for statements of equal strength.
 
         The key does not depend on the order in which statements were stored.
         """
@@ -59,7 +59,7 @@ class Period:
     Attributes:
         fact: the key of the fact's row.
         statement: the key of the row of the statement that describes the fact.
-        kind: the status of the fact during this time.
+        kind: the status of the fact during the period.
         begins: the beginning, in microseconds.
         ends: the end, which is not part of the period.
     """
@@ -126,7 +126,7 @@ def _in_force(latest: dict[int, Entry], at: int) -> list[Entry]:
 
 
 def _merge(kind: PeriodKind, pieces: Iterable[tuple[Entry, int, int]]) -> Iterator[Period]:
-    """Merge adjacent pieces of a fact into periods. The strongest and latest statement describes a merged period."""
+    """Merge adjacent periods of the same fact. The strongest and latest statement describes a merged period."""
     open_periods: dict[int, tuple[Period, Entry]] = {}
     for entry, begins, ends in pieces:
         period, best = open_periods.pop(entry.fact, (None, entry))

@@ -1,4 +1,4 @@
-"""The words of English texts: split, without frequent words such as "the", and reduced to stems."""
+"""Splitting of English texts into words, removal of stop words such as "the", and reduction to stems."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def split_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """Return the stem of a word, which inflected forms of the word share."""
+    """Return the stem of a word, which is the same for all inflected forms."""
     return _STEMMER.stemWord(_BASE_FORMS.get(word, word))
 
 
@@ -84,12 +84,12 @@ def stems(text: str, *, question: bool = False) -> list[str]:
 
 
 def date_stems(time: datetime) -> frozenset[str]:
-    """Return the words for the day, the month and the year of a time, as stems."""
+    """Return the day, the month and the year of a time as stems."""
     return frozenset((str(time.day), stem(MONTHS[time.month - 1]), str(time.year)))
 
 
 def date_words(question: str) -> frozenset[str]:
-    """Return the days, months and years that a question names, in the form of `date_stems()`.
+    """Return the days, months and years in a question, in the format of `date_stems()`.
 
     A number is a day only next to a month, as in "8 May" and "May 8th", and a year only if it has four digits.
     """
@@ -106,7 +106,7 @@ def date_words(question: str) -> frozenset[str]:
 
 
 TIME_STEMS: Final = frozenset(map(stem, (*_TIME_WORDS.split(), *MONTHS)))
-"""Stems of words of time, such as "yesterday"."""
+"""Stems of time expressions, such as "yesterday"."""
 
 
 def asks_for_time(question: str) -> bool:

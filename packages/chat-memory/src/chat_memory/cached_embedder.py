@@ -1,4 +1,4 @@
-"""A cache of vectors in a file, by the hash of each text: `CachedEmbedder(embedder, "vectors.db")`.
+"""A cache of vectors in a file, keyed by the hash of each text: `CachedEmbedder(embedder, "vectors.db")`.
 
 A text is embedded once for all scopes. Its vector stays in the file after its document is deleted.
 """
@@ -31,15 +31,16 @@ _READ: Final = "SELECT hash, vector FROM chat_memory_cache WHERE hash IN (SELECT
 class CachedEmbedder:
     """An `EmbeddingsProvider` that caches the vectors of another provider in a SQLite file.
 
-    The file contains hashes of texts, and no texts. It belongs to no scope: `delete_all()` does not change it. It grows
-    with each new text. To forget all vectors, delete the file while no process uses it. Requests with options and the
-    questions of `Recall` are not cached. If the file cannot be read or written, a warning is logged, and texts are
-    embedded without the cache.
+    The file contains hashes of texts, and no texts. It does not belong to a scope: `delete_all()` does not change it.
+    It grows with each new text. To forget all vectors, delete the file while no process uses it. Requests with options
+    and the questions of `Recall` are not cached. If the file cannot be read or written, a warning is logged, and texts
+    are embedded without the cache.
 
     Args:
         embedder: computes vectors of new texts.
         path: the file.
-        busy_seconds: how long to wait for another writer. Then the vectors are returned without being cached.
+        busy_seconds: maximum time to wait for another writer. After this time, the vectors are returned without being
+            cached.
 
     Attributes:
         embedder: the embedder that computes vectors of new texts.

@@ -1,4 +1,4 @@
-"""Citations, which name the source of a fact, and a function that detects sources that may have changed.
+"""Citations of the sources of facts, and a function that detects sources that may have changed.
 
 A citation is stored as JSON with its kind. No source is opened or requested. Only `staleness()` reads the modification
 time of a file.
@@ -67,8 +67,8 @@ class WebCitation:
     Attributes:
         url: the address.
         fetched_at: when the page was requested.
-        title: its title.
-        content_hash: the hash of its content.
+        title: title of the page.
+        content_hash: hash of the page's content.
         etag: the entity tag of the response.
     """
 

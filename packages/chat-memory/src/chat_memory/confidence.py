@@ -17,7 +17,7 @@ class ConfidenceSettings:
     """The settings of `effective_confidence()`.
 
     Attributes:
-        boost: how much each reinforcement adds to the factor, which is 1 without reinforcements.
+        boost: amount that each reinforcement adds to the factor, which is 1 without reinforcements.
         max_boost: the maximum factor for reinforcements.
         fresh_days: the number of days since the last access during which the confidence is not reduced.
         stale_days: the number of days after which the confidence is not reduced further.

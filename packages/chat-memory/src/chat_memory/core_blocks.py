@@ -1,4 +1,4 @@
-"""Core blocks: small texts about a user that are in every prompt, and that a model edits with a tool.
+"""Core blocks: short texts about a user that are part of every prompt, and that a model can edit with a tool.
 
 blocks = CoreBlocks(memory, {"user": "who the user is"}, scope=lambda context: context.owner)
 chat = ChatBuilder().with_model(model).with_instructions(blocks.instructions)
@@ -34,7 +34,8 @@ class CoreBlocks:
     Args:
         memory: the memory that stores the texts.
         blocks: the description of each block by its name. The model reads both.
-        scope: returns the scope of a run. If it returns None, the prompt has no blocks, and calls of the tool fail.
+        scope: function that returns the scope of a run. If it returns None, the prompt has no blocks, and calls of the
+            tool fail.
         max_characters: the maximum length of the text of a block. The rest of a longer text, which an application may
             have stored with `MemoryScope.set_block()`, is not sent, and a warning is logged.
     """

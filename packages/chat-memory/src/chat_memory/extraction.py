@@ -25,9 +25,9 @@ class ExtractedEntity:
     """An entity that a transcript mentions.
 
     Attributes:
-        name: its name.
-        type: its type, usually one of `ENTITY_LABELS`.
-        context: how the transcript describes it.
+        name: name of the entity.
+        type: type of the entity, usually one of `ENTITY_LABELS`.
+        context: description of the entity in the transcript.
     """
 
     name: str
@@ -43,7 +43,7 @@ class ExtractedFact:
         subject: what the fact is about, such as "user" or "parcel 17".
         predicate: the property, such as "lives in".
         object: the value of the property, such as "Berlin".
-        certainty: how the transcript supports it.
+        certainty: how the transcript supports the fact.
         turn: the index of the turn that supports it. Default: the last turn of the transcript.
     """
 
@@ -60,7 +60,7 @@ class ExtractedRelation:
 
     Attributes:
         source: the name of the entity where it begins.
-        label: the word that describes it.
+        label: the word that describes the relation.
         target: the name of the entity where it ends.
     """
 
@@ -77,7 +77,7 @@ class Extraction:
         entities: the entities that the turns mention.
         facts: the facts that the turns support.
         relations: the relations between the entities.
-        problems: parts that could not be extracted, for the report.
+        problems: descriptions of the parts that could not be extracted, for the report.
     """
 
     entities: Sequence[ExtractedEntity] = ()
@@ -99,7 +99,7 @@ class Extractor(Protocol):
 
         Args:
             turns: the part of the conversation to read.
-            known: names of entities that a recognizer found in them.
+            known: names of entities that a recognizer found in these turns.
 
         Raises:
             ChatError: the extraction failed and may succeed later.
@@ -111,7 +111,7 @@ class Extractor(Protocol):
 
         Args:
             turns: the part of the conversation to summarize.
-            summary: the summary of the turns before them. Empty for the first turns.
+            summary: summary of the earlier turns, or an empty string.
 
         Raises:
             ChatError: the summary failed and may succeed later.

@@ -1,4 +1,4 @@
-"""Statements, the facts that follow from them, and the outcomes of storing a statement.
+"""`Statement`, `Fact`, and the outcomes of storing a statement.
 
 A statement assigns an object to a subject and a predicate, with a source and a time. A fact is a subject, a predicate
 and an object. Any number of statements may support one fact. The current facts are computed from all statements, so
@@ -37,7 +37,7 @@ FactStatus: TypeAlias = Literal["current", "candidate", "historical", "retracted
 
 _SEPARATORS = re.compile(r"[\s_]+")
 FORGOTTEN_PREFIX: Final = "forgotten "
-"""The beginning of the name of each `forgotten_record()`."""
+"""Prefix of each name that `forgotten_record()` returns."""
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 """Characters that a database cannot store: null, and unpaired surrogates."""
 MAX_NAME_BYTES: Final = 1000
@@ -57,7 +57,7 @@ def require_name(name: str, what: str) -> str:
 
     Args:
         name: the value to check.
-        what: what the value is, for the error message, such as "subject".
+        what: description of the value for the error message, such as "subject".
 
     Raises:
         UsageError: the name is blank, or a database cannot store it.
@@ -73,7 +73,7 @@ def require_text(text: str, what: str) -> str:
 
     Args:
         text: the value to check.
-        what: what the value is, for the error message, such as "text".
+        what: description of the value for the error message, such as "text".
 
     Raises:
         UsageError: the text has a null character or an unpaired surrogate, which a database cannot store.
@@ -89,7 +89,7 @@ def require_short(name: str, what: str) -> str:
 
     Args:
         name: the value to check.
-        what: what the value is, for the error message, such as "subject".
+        what: description of the value for the error message, such as "subject".
 
     Raises:
         UsageError: the name is longer than `MAX_NAME_BYTES`.
@@ -114,10 +114,10 @@ class Statement:
         said_at: when the statement was made. Default: the time at which it is stored.
         valid_from: the time from which it is true. Default: `said_at`.
         valid_to: the time until which it is true. None if it is still true.
-        citation: where the statement was made, such as a turn of a conversation.
+        citation: source of the statement, such as a turn of a conversation.
         key: identifies the statement among the statements of the same fact, so that storing it again changes nothing.
             Default: the conversation and turn of a `SessionCitation`, or a new key for other citations.
-        entities: names of other entities that it is about, besides subject and object.
+        entities: names of other entities that the statement is about, in addition to subject and object.
     """
 
     subject: str
@@ -170,13 +170,13 @@ class Fact:
         source: how the statement became known, such as "stated" or "inferred".
         confidence: how certain the statement is, from 0 to 1.
         said_at: when the statement was made.
-        valid_from: the beginning of the uninterrupted period in which the fact has this status.
+        valid_from: beginning of the uninterrupted period in which the fact has this status.
         valid_to: the end of that period. None if no end is known.
         recorded_at: the time at which the statement was stored.
         retired_at: the time at which the statement was retracted.
-        citation: where the statement was made, such as a turn of a conversation.
+        citation: source of the statement, such as a turn of a conversation.
         reinforcements: the number of other statements that support the fact.
-        accessed_at: the last time at which the fact was given to a model.
+        accessed_at: last time at which a model received the fact.
     """
 
     id: str
@@ -240,14 +240,14 @@ class Inserted:
 
 @dataclass(frozen=True, slots=True)
 class Reinforced:
-    """Outcome of a statement whose fact was current already. The statement is added to the fact."""
+    """Outcome of a statement whose fact was already current. The statement is added to the fact."""
 
     fact: Fact
 
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """Outcome of a statement whose fact is current and replaced other facts.
+    """Outcome of a statement whose fact is now current, and has replaced other facts.
 
     Attributes:
         fact: the fact that is current now.

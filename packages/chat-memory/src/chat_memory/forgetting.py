@@ -1,4 +1,4 @@
-"""Forget a fact together with the notes of stored conversations that quote it.
+"""`forget_with_notes()`, which deletes a fact and the notes in stored conversations that quote the fact.
 
 result = await forget_with_notes(memory.scope("ana"), fact.id, store, owner="ana", by="ana")
 if result.busy:
@@ -24,11 +24,11 @@ class Forgotten:
     """The result of `forget_with_notes()`.
 
     Attributes:
-        existed: whether the scope had the fact.
+        existed: whether the scope contained the fact.
         redacted: the ids of the conversations whose notes about the fact were deleted. Other notes in the same turns
             were deleted as well.
-        busy: the ids of conversations with a live run, which may still have such notes or add them.
-        damaged: the ids of conversations that cannot be read, and may still have such notes. Delete them, or restore
+        busy: the ids of conversations with an active run. They may still contain such notes, or receive new ones.
+        damaged: the ids of conversations that cannot be read, and may still contain such notes. Delete them, or restore
             them from a backup and call `forget_with_notes()` again.
     """
 
@@ -48,14 +48,14 @@ async def forget_with_notes(
 ) -> Forgotten:
     """Delete a fact, and redact each stored turn with notes that quote it. A repeated call continues.
 
-    Messages of users and models and results of tools stay as they are, even if they contain the fact.
+    Messages of users and models, and results of tools, are not changed, even if they contain the fact.
 
     Args:
         scope: the scope of the fact.
         id: the id of the fact.
         store: the store of the conversations.
         owner: the owner of the conversations to search. None searches all conversations.
-        by: who forgets the fact, for the record of the redaction.
+        by: name of the person who requests the deletion, which is recorded with the redaction.
 
     Raises:
         TimeoutError: see `ConversationStore.redact()`.

@@ -14,7 +14,7 @@ from chat_memory.facts import Fact, normalize, require_name
 RelationType: TypeAlias = Literal[
     "RELATED_TO", "PART_OF", "CREATED_BY", "IS_A", "SUPPORTS", "CONTRADICTS", "MENTIONS", "CITED_IN"
 ]
-"""The type of a relation. Its label is the word that a text used."""
+"""The type of a relation. The label of a relation is the word that a text uses for it."""
 
 RELATION_TYPES: Final[frozenset[str]] = frozenset(get_args(RelationType))
 
@@ -40,9 +40,9 @@ class Entity:
     """A person, place or thing.
 
     Attributes:
-        name: its name.
+        name: name of the entity.
         type: the kind of entity, such as "person".
-        properties: texts that describe it.
+        properties: texts that describe the entity, by name.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Relation:
     """A directed relation between two entities.
 
     Attributes:
-        source: the name or id of the entity where it begins.
-        label: the word that describes it, such as "written in".
-        target: the name or id of the entity where it ends.
-        type: its type. Default: the type that belongs to the label.
-        mentions: how many different texts mention it. Set by the memory.
+        source: name or id of the entity where the relation begins.
+        label: word that describes the relation, such as "written in".
+        target: name or id of the entity where the relation ends.
+        type: type of the relation. Default: the type for the label.
+        mentions: number of different texts that mention the relation. Set by the memory.
     """
 
     source: str
@@ -90,11 +90,11 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
-    """An entity near the entity that a search starts from.
+    """An entity near the start of a search.
 
     Attributes:
         entity: the entity that was found.
-        distance: the number of relations between the two.
+        distance: number of relations between this entity and the start of the search.
     """
 
     entity: Entity
@@ -103,13 +103,13 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Entities, the relations between them, and the current facts about them.
+    """A part of a graph: entities, the relations between them, and the current facts about them.
 
     Attributes:
         entities: the entities, nearest first, with their distance from the first entity.
         relations: the relations whose ends are both among the entities.
         facts: the current facts that are linked to at least one of the entities.
-        links: for each fact id, the ids of the entities that the fact is linked to.
+        links: ids of the linked entities, by fact id.
     """
 
     entities: tuple[Neighbor, ...]

@@ -19,7 +19,7 @@ from chat_memory.graph import Graph, Neighbor
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]")
 _KEYS = ("kind", "name", "type", "text", "distance", "label", "mentions")
 _RING = 150
-"""The distance between two rings of the drawing."""
+"""Distance between two rings of the drawing."""
 _MARGIN = 90
 _MAX_LABEL = 28
 

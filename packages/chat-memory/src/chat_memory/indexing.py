@@ -81,7 +81,7 @@ class IndexReport:
     Attributes:
         entities_stored: entities that were mentioned.
         facts_inserted: facts that became current.
-        facts_reinforced: statements that support a fact that was current already.
+        facts_reinforced: statements that support a fact which was already current.
         facts_superseded: facts that were replaced by a fact that became current.
         facts_candidates: facts that contradict a fact of a stronger source.
         facts_historical: facts about the past.
@@ -89,7 +89,7 @@ class IndexReport:
         summary_stored: whether a summary of the whole conversation is stored.
         errors: the errors of all stages.
         version: the version of the extractor.
-        turns: the number of turns of the conversation that are indexed completely, counted from the beginning.
+        turns: number of turns, counted from the beginning, that are indexed completely.
     """
 
     entities_stored: int = 0
@@ -111,10 +111,10 @@ class IndexReport:
 
 
 class IncompleteIndexError(ChatError):
-    """Error for a conversation whose indexing is incomplete, because a stage failed that may succeed later.
+    """The indexing of a conversation is incomplete, because a stage failed that may succeed later.
 
     Attributes:
-        report: the report, which is stored.
+        report: the stored report.
     """
 
     def __init__(self, report: IndexReport) -> None:
@@ -145,9 +145,9 @@ async def queue_idle(
 
     Args:
         store: the store of the conversations.
-        idle: how long a conversation must have been inactive.
+        idle: minimum time since the last activity.
         now: returns the current time.
-        max_attempts: how often each job is tried.
+        max_attempts: maximum number of attempts of each job.
 
     Returns:
         The number of inactive conversations.
@@ -170,7 +170,7 @@ class _Run:
 
     Attributes:
         rows: the scope. Its writes fail if a fact from the conversation is forgotten during the run.
-        forgotten: the indexes of the turns that facts were forgotten from before the run.
+        forgotten: the indexes of turns from which facts were forgotten before the run.
     """
 
     rows: MemoryScope
@@ -201,11 +201,11 @@ class Indexer:
 
     Args:
         memory: the memory that receives the knowledge.
-        extractor: extracts knowledge and writes summaries.
-        scope: returns the name of the scope that the knowledge of a conversation belongs to.
-        recognizer: finds entities without a language model. If it fails, the entities of the extractor are used.
-        recall: computes vectors of the new texts, if it has an embedder.
-        chunk_characters: the number of characters of a transcript for one request. Turns are not split.
+        extractor: object that extracts knowledge and writes summaries.
+        scope: function that returns the name of the scope for a conversation.
+        recognizer: object that finds entities without a language model. If it fails, the extractor's entities are used.
+        recall: object that computes vectors of the new texts, if it has an embedder.
+        chunk_characters: maximum number of characters of the transcript in one request. A longer turn is not split.
     """
 
     def __init__(
@@ -253,7 +253,7 @@ class Indexer:
         Args:
             scope: the name of the scope.
             conversation: the id of the conversation.
-            messages: its messages.
+            messages: messages of the conversation.
         """
         rows = self._memory.scope(scope)
         records = await rows.records(conversation)
@@ -396,8 +396,8 @@ class Indexer:
 def _cite_turn(chunk: Sequence[TranscriptTurn], fact: ExtractedFact) -> tuple[TranscriptTurn, Certainty]:
     """Return the source turn and the certainty of a fact.
 
-    A fact from a model's turn is inferred, whatever the extractor reports. So is a fact whose turn is unknown, because
-    nothing shows that the user said it.
+    A fact from a model's turn is inferred, whatever the extractor reports. The same applies to a fact whose turn is
+    unknown, because there is no evidence that the user stated it.
     """
     cited = next((turn for turn in chunk if turn.index == fact.turn), None)
     if cited is None or cited.speaker == "model":
@@ -417,7 +417,7 @@ def _create_statement(conversation: str, turn: TranscriptTurn, certainty: Certai
 
 
 def _forgotten_turns(records: Mapping[str, Mapping[str, object]]) -> set[object]:
-    """Return the indexes of the turns that forgotten facts came from."""
+    """Return the indexes of the turns from which facts were forgotten."""
     return {record.get("turn") for name, record in records.items() if is_forgotten_record(name)} - {None}
 
 
@@ -459,7 +459,7 @@ def _range_fields(version: str, chunk: Sequence[TranscriptTurn]) -> dict[str, ob
 
 
 def _stored_report(records: Mapping[str, Mapping[str, object]], version: str) -> IndexReport:
-    """Return the stored report about the completely indexed turns, or an empty report."""
+    """Return the stored report of earlier runs, or an empty report."""
     document = records.get(_REPORT, {}).get("indexed")
     if document is None:
         return IndexReport(version=version)
@@ -475,7 +475,7 @@ def _report_from_dict(document: Mapping[str, object]) -> IndexReport:
 
 
 def _merge_reports(before: IndexReport, run: _Run, turns: int) -> IndexReport:
-    """Return the report of a run, with the counts of the turns that were indexed before."""
+    """Return the report of a run, combined with the counts of earlier runs."""
     counts: dict[str, Any] = {name: getattr(before, name) + number for name, number in run.counts.items()}
     report = replace(before, **counts, summary_stored=run.summarized, errors=tuple(run.errors))
     return replace(report, turns=turns) if report.complete else report

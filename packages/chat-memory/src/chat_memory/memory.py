@@ -76,9 +76,9 @@ class MemoryScope(Protocol):
         """List the facts that were current at a time.
 
         Args:
-            valid: the time at which the facts are to be true. Default: now.
-            recorded: the time whose knowledge is used. Statements that were stored later are ignored, and later
-                retractions are undone. Default: now.
+            valid: time at which the facts were true. Default: now.
+            recorded: return the facts as they were known at this time. Later statements and retractions are ignored.
+                Default: now.
             subject: only facts about this subject.
             predicate: only facts with this predicate.
         """
@@ -123,14 +123,14 @@ class MemoryScope(Protocol):
         ...
 
     def unless_forgotten(self, conversation: str, known: Iterable[str]) -> Self:
-        """Return this scope for a caller who has read a conversation, and writes down what it contains.
+        """Return this scope for writes that are derived from the text of a conversation.
 
-        If a fact from the conversation is forgotten meanwhile, every later write with the returned scope raises
-        `ConflictError` and stores nothing. Otherwise, the writer could store the forgotten text again.
+        If a fact from the conversation is forgotten after the caller has read it, every later write with the returned
+        scope raises `ConflictError` and stores nothing. Otherwise, the caller could store the forgotten text again.
 
         Args:
             conversation: the id of the conversation.
-            known: the names of its records, which the caller has read before the conversation.
+            known: names of the conversation's records, which the caller has read before the conversation itself.
         """
         ...
 
@@ -181,7 +181,7 @@ class MemoryScope(Protocol):
 
         Args:
             entities: names or ids of entities.
-            depth: the maximum number of relations between one of them and the entity of a fact.
+            depth: maximum number of relations between one of these entities and the entity of a fact.
             limit: the maximum number of neighbors of each entity, nearest first.
         """
         ...
@@ -191,7 +191,7 @@ class MemoryScope(Protocol):
 
         Args:
             entity: the name or id of the entity.
-            depth: the maximum number of relations in between.
+            depth: maximum number of relations between the two entities.
             limit: the maximum number of entities.
         """
         ...
@@ -222,7 +222,7 @@ class MemoryScope(Protocol):
         A passage replaces an earlier passage of the same kind with the same place in the conversation.
 
         Returns:
-            How many passages are new or changed.
+            The number of passages that are new or changed.
         """
         ...
 
@@ -250,7 +250,7 @@ class MemoryScope(Protocol):
         """Return the passages and current facts that contain at least one of the words, best match first.
 
         Args:
-            words: words as a user wrote them. The database reduces them to their stems.
+            words: words in the user's spelling. The database reduces them to their stems.
             limit: the maximum number of matches.
         """
         ...
@@ -313,10 +313,10 @@ class MemoryScope(Protocol):
             conversation: the id of the conversation.
             name: identifies the record among the records of the conversation.
             document: the JSON object.
-            replace: whether it replaces a stored record of this name. By default, the stored record stays.
+            replace: whether to replace a stored record of this name. By default, the stored record is kept.
 
         Returns:
-            The record that is stored now.
+            The record that is stored after the call.
         """
         ...
 
@@ -355,7 +355,7 @@ class MemoryScope(Protocol):
     # --- The whole scope ---------------------------------------------------------------------------------------------
 
     async def revision(self) -> int:
-        """Return the revision of the scope, a number that grows with each change, so that caches detect changes.
+        """Return the revision of the scope. The number grows with each change, so that caches can detect changes.
 
         The revision is 0 if nothing is stored. It is never reused, even after `delete_all()`. `touch()` does not change
         it.
@@ -363,9 +363,10 @@ class MemoryScope(Protocol):
         ...
 
     async def changes(self, *, since: int = 0, model: str | None = None) -> ScopeChanges:
-        """Return what a search can find and may have changed since a revision, so that an index can be updated.
+        """Return the searchable content that may have changed since a revision, so that an index can be updated.
 
-        All of it is read in one transaction. Facts also begin and end with time, which is not a change.
+        The content is read in one transaction. A fact that becomes current or ends at its time does not count as a
+        change.
 
         Args:
             since: an earlier revision of the scope. Everything is returned if it is 0, or older than a deletion of the
@@ -379,11 +380,11 @@ class MemoryScope(Protocol):
         ...
 
     async def export(self) -> dict[str, object]:
-        """Return everything that is remembered in this scope as a JSON object, without vectors."""
+        """Return the whole content of this scope as a JSON object, without vectors."""
         ...
 
     async def delete_all(self) -> None:
-        """Delete everything that is remembered in this scope in one transaction."""
+        """Delete the whole content of this scope in one transaction."""
         ...
 
 
@@ -399,7 +400,7 @@ class Memory(Protocol):
         ...
 
     async def scopes(self, *, after: str = "", limit: int = 100) -> list[str]:
-        """List the names of the scopes in which something is stored, for administration.
+        """List the names of all scopes with content, for administration.
 
         Args:
             after: only names after this name.
@@ -408,11 +409,11 @@ class Memory(Protocol):
         ...
 
     async def multi_valued(self) -> frozenset[str]:
-        """Return the normalized predicates that may have several objects at a time."""
+        """Return the normalized predicates that may have several objects at the same time."""
         ...
 
     async def declare(self, *, multi: Iterable[str] = (), single: Iterable[str] = ()) -> None:
-        """Declare in all scopes which predicates may have several objects at a time.
+        """Declare for all scopes which predicates may have several objects at the same time.
 
         Stored facts are recomputed at once.
 

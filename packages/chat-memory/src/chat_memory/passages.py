@@ -20,9 +20,9 @@ class Passage:
     """A text with its place and speaker, to be stored with `MemoryScope.add_passages()`.
 
     Attributes:
-        text: what was spoken or written.
+        text: the spoken or written text.
         conversation: the conversation or document that contains it.
-        position: its position in the conversation.
+        position: position of the text in the conversation.
         kind: the kind of text, such as "turn", "summary" or "note". "fact" is reserved.
         speaker: the speaker or author.
         said_at: the time at which it was spoken or written.
@@ -114,7 +114,7 @@ class TextMatch:
 
     Attributes:
         document: the id of the document.
-        score: how well it matches. Greater is better. The scale depends on the database.
+        score: quality of the match. A greater number is better. The scale depends on the database.
     """
 
     document: int
@@ -123,14 +123,15 @@ class TextMatch:
 
 @dataclass(frozen=True, slots=True)
 class ScopeChanges:
-    """What a search can find in a scope, and may have changed since an earlier revision.
+    """The searchable content of a scope that may have changed since an earlier revision.
 
     Attributes:
         revision: the revision of the scope.
         documents: the passages and current facts that may have changed, ordered by id.
-        vectors: the ids of these documents that have a vector, and their vectors, as from `MemoryScope.vectors()`.
-        changed: the ids of all documents that may have changed, and of those that are gone. None means that all
-            documents are listed, because the scope has no such earlier revision.
+        vectors: the ids of those documents that have a vector, and the vectors in the format of
+            `MemoryScope.vectors()`.
+        changed: the ids of all documents that may have been changed or deleted. None means that all documents are
+            listed, because the scope has no such earlier revision.
         entities: all entities, or None if none was added or deleted.
     """
 
@@ -145,15 +146,19 @@ def vector_to_bytes(vector: Sequence[float]) -> bytes:
     """Convert a vector to little-endian 32-bit numbers.
 
     Raises:
-        UsageError: the vector is empty, or a number does not fit.
+        UsageError: the vector is empty, or a number does not fit into a 32-bit float.
     """
     try:
         numbers = array("f", vector)
     except (OverflowError, TypeError) as error:
         msg = f"a vector must contain numbers that fit into 32-bit floats: {error}"
         raise UsageError(msg) from error
-    if not numbers or not all(map(isfinite, numbers)):
-        msg = "a vector must have at least one number, and all numbers must be finite"
+    if not numbers:
+        msg = "a vector must contain at least one number, but it is empty"
+        raise UsageError(msg)
+    if not all(map(isfinite, numbers)):
+        index = next(index for index, number in enumerate(numbers) if not isfinite(number))
+        msg = f"a vector must contain finite numbers, not {numbers[index]} at index {index}"
         raise UsageError(msg)
     if array("H", [1]).tobytes() != b"\1\0":
         numbers.byteswap()

@@ -4,7 +4,7 @@
         await memory.scope("ana").add(Statement("user", "lives in", "Berlin"))
 
 Requires the extra: `pip install "chat-memory[postgres]"`, PostgreSQL 14 or newer, and the database encoding UTF8.
-Writers of one scope wait for each other, writers of different scopes do not. Reads never wait.
+Writers of the same scope wait for each other, writers of different scopes do not. Reads never wait.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class PostgresMemory(BaseMemory):
     Args:
         dsn: the address, as a libpq connection string: `postgresql://user@host/database` or `host=… dbname=…`.
         schema: the schema of the tables. It is created if it does not exist.
-        busy_seconds: how long to wait for another writer of the same scope, or for a free connection, before
-            `TimeoutError` is raised; and for an unavailable server, before `OSError` is raised.
+        busy_seconds: maximum time to wait for another writer of the same scope or for a free connection, after which
+            `TimeoutError` is raised, and to wait for an unavailable server, after which `OSError` is raised.
         connections: the maximum number of connections.
         now: the clock. It returns times with a time zone.
     """
@@ -110,7 +110,7 @@ class PostgresDatabase:
     Args:
         dsn: the address, as a libpq connection string.
         schema: the schema of the tables.
-        busy_seconds: how long to wait for a lock, a free connection or the server.
+        busy_seconds: maximum time to wait for a lock, a free connection or the server.
         connections: the maximum number of connections.
     """
 
@@ -175,7 +175,7 @@ class PostgresDatabase:
 
 @cache
 def _translate_query(query: str) -> bytes:
-    """Return a query in the dialect and with the placeholders of psycopg."""
+    """Translate a query to the SQL dialect of PostgreSQL and the placeholders of psycopg."""
     query = _TEXTS.sub(r"SELECT json_array_elements_text(:\1::json)", query.replace("%", "%%"))
     query = _NUMBERS.sub(r"SELECT json_array_elements_text(:\1::json)::bigint", query)
     return _PARAMETER.sub(r"%(\1)s", query).encode()

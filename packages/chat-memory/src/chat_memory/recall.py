@@ -1,4 +1,4 @@
-"""Recall: find the documents of a scope that are relevant to a question.
+"""`Recall`, which finds the documents of a scope that are relevant to a question.
 
     recall = Recall(memory, embedder)
     result = await recall.search("ana", "Where does Ben work?")
@@ -38,10 +38,10 @@ from chat_memory.weights import Weights
 
 _log = logging.getLogger("chat_memory")
 _MAX_RELATIONS: Final = 2
-"""The number of relations between an entity that a question names and the entity of a fact."""
+"""Maximum number of relations between an entity in the question and the entity of a fact."""
 _MAX_QUESTION_CHARACTERS: Final = 8000
 _EMBEDDED_BY_SEARCH: Final = 100
-"""The maximum number of new texts that a search embeds before it reads a scope that has changed."""
+"""Maximum number of new texts that a search embeds before it reads a changed scope."""
 _MATCHES_READ_AT_ONCE: Final = 5
 """Number of matches that one query reads, as a multiple of `limit`."""
 
@@ -53,9 +53,9 @@ class Match:
 
     Attributes:
         document: the passage or fact that was found.
-        score: the score that decides the order.
-        relevance: the score without the confidence. The gate is applied to this value.
-        reasons: the part of the score that each property contributed.
+        score: the score that determines the order.
+        relevance: the score without the confidence. It must be at least the gate.
+        reasons: contribution of each property to the score.
         fact: the fact, if the document is a fact.
     """
 
@@ -74,7 +74,7 @@ class RecallResult:
     Attributes:
         matches: the matches, best first.
         searched: the number of documents in the scope.
-        degraded: whether only words were compared, because the embedder failed or documents have no vector yet.
+        degraded: whether documents were compared only by words, because the embedder failed or they have no vector yet.
     """
 
     matches: Sequence[Match]
@@ -88,14 +88,15 @@ class Recall:
 
     Args:
         memory: the memory to search.
-        embedder: computes vectors. Without it, only words are compared.
-        gate: the lowest relevance of a match. 0 always returns the best documents. The default grows with the number of
-            documents that may be found: from 0.15 for up to 5 documents to 0.37 with vectors, or 0.24 without vectors.
-        relative_gate: the lowest relevance of a match, as a fraction of the relevance of the best match.
+        embedder: provider that computes vectors. Without it, only words are compared.
+        gate: minimum relevance of a match. With 0, the best documents are always returned. The default grows with the
+            number of documents that may be found: from 0.15 for up to 5 documents to 0.37 with vectors, or 0.24 without
+            vectors.
+        relative_gate: minimum relevance of a match, as a fraction of the relevance of the best match.
         weights: the weights of the score.
-        max_scopes: the number of indexes that are kept.
+        max_scopes: maximum number of indexes that are kept.
         where: a filter for the documents that may be found. Default: all.
-        now: returns the current time, for the confidence in facts.
+        now: function that returns the current time, for the confidence in facts.
     """
 
     def __init__(
@@ -297,7 +298,7 @@ class Recall:
         return vector
 
     async def _score_near(self, scope: str, index: ScopeIndex, question: str) -> Numbers:
-        """Return 1 for each fact about an entity that the question names, halved for each relation in between."""
+        """Return 1 for each fact about an entity in the question, halved for each relation between the two."""
         near = np.zeros(len(index.text.documents))
         named = index.entities_in(question)
         if named and self._weights.graph:
@@ -310,7 +311,10 @@ class Recall:
     def _rank_documents(
         self, index: ScopeIndex, question: str, vector: Numbers | None, near: Numbers, where: DocumentFilter | None
     ) -> _Ranking:
-        """Score all documents, and order those that pass the gate. Runs in a thread, because it may take long."""
+        """Score all documents, and order those that pass the gate.
+
+        Call this function in a thread, because it may be slow.
+        """
         similarity = None if vector is None or index.vectors is None else compare_vectors(index.vectors, vector)
         components = score_components(self._weights, index.text.score(question, index.related), near, similarity)
         relevance = np.sum(list(components.values()), axis=0)
@@ -324,7 +328,7 @@ class Recall:
         return _Ranking(rows[np.argsort(-relevance[rows], kind="stable")].tolist(), relevance, components)
 
     async def _read_matches(self, scope: str, index: ScopeIndex, ranking: _Ranking, limit: int) -> list[Match]:
-        """Return the best matches. Facts that have ended since the index was read are left out.
+        """Return the best matches, without facts that have ended since the index was read.
 
         The confidence of a fact adds to its score. Matches are therefore read in the order of their relevance, until no
         later match can have a higher score than the matches that were found.
@@ -372,7 +376,7 @@ def _match_order(match: Match) -> tuple[float, float, int]:
 
 
 def _shorten_question(question: str) -> str:
-    """Return the beginning and the end of a long text, where a question about a pasted text usually is."""
+    """Return the beginning and the end of a long text. A question about a pasted text is usually at one of its ends."""
     if len(question) <= _MAX_QUESTION_CHARACTERS:
         return question
     half = _MAX_QUESTION_CHARACTERS // 2

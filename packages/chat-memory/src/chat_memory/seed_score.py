@@ -19,7 +19,7 @@ class SeedScore:
     """The score of arawn's memory, and its threshold.
 
     Attributes:
-        threshold: the lowest score of a match.
+        threshold: minimum score of a match.
     """
 
     threshold: float = 0.6

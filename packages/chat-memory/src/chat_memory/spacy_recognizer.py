@@ -30,11 +30,11 @@ SPACY_LABELS: Final[Mapping[str, str]] = {
     "EVENT": "event",
     "WORK_OF_ART": "work",
 }
-"""The types of entities by the labels of spaCy's models for European languages. Numbers and dates are left out."""
+"""Entity types by the labels of spaCy's models for European languages. Labels of numbers and dates are left out."""
 
 
 class SpacyEntity(Protocol):
-    """The part of a `spacy.tokens.Span` that is used."""
+    """Protocol for the attributes of a `spacy.tokens.Span` that are used."""
 
     @property
     def text(self) -> str:
@@ -48,7 +48,7 @@ class SpacyEntity(Protocol):
 
 
 class SpacyDocument(Protocol):
-    """The part of a `spacy.tokens.Doc` that is used."""
+    """Protocol for the attributes of a `spacy.tokens.Doc` that are used."""
 
     @property
     def ents(self) -> Sequence[SpacyEntity]:
@@ -57,7 +57,7 @@ class SpacyDocument(Protocol):
 
 
 class SpacyPipeline(Protocol):
-    """The part of a `spacy.language.Language` that is used."""
+    """Protocol for the attributes and methods of a `spacy.language.Language` that are used."""
 
     @property
     def meta(self) -> dict[str, Any]:

@@ -27,8 +27,8 @@ def memory_tools(
 
     Args:
         memory: the memory that the tools read and change.
-        recall: searches that memory.
-        scope: returns the scope of a run. If it returns None, the calls fail.
+        recall: search engine for that memory.
+        scope: function that returns the scope of a run. If it returns None, the calls fail.
         source: the source of the facts that the model stores. A fact of a weaker source never replaces one of a
             stronger source, so by default a model cannot overwrite what a user stated. Pass "stated" if a user approves
             each call.

@@ -1,4 +1,4 @@
-"""The indexable turns of a conversation: the turns of users and models, without texts that this library added."""
+"""The indexable turns of a conversation: those of users and models, without texts added by this library."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class TranscriptTurn:
     Attributes:
         index: the index of the turn in the conversation.
         speaker: the role of the turn.
-        text: its text.
-        said_at: its time.
+        text: text of the turn.
+        said_at: time of the turn.
     """
 
     index: int
@@ -63,7 +63,7 @@ def split_turns(turns: Sequence[TranscriptTurn], characters: int) -> Iterator[li
 
 
 def write_transcript(turns: Sequence[TranscriptTurn]) -> str:
-    """Serialize turns as lines of JSON, so that no text can imitate another turn or the end of the transcript.
+    """Serialize turns as lines of JSON. A text therefore cannot imitate another turn or the end of the transcript.
 
     Invisible characters, bidirectional control characters and markup characters are escaped.
     """

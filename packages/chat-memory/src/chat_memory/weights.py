@@ -1,4 +1,4 @@
-"""Weights of the score that `Recall` sorts documents by."""
+"""Weights of the score by which `Recall` sorts documents."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import final
 class Weights:
     """Weights of the properties that score a document, relative to the best match of words and vectors.
 
-    Each attribute is the weight of the described property.
+    Each attribute is the weight of the property described below.
 
     Attributes:
         speaker: the question names the speaker.
         date: the question names the day, the month or the year.
         time: the question asks for a time, and the document contains a time expression.
-        conversation: how well the whole conversation of the document matches.
+        conversation: the match of the whole conversation that contains the document.
         question: the document ends with a question mark. The weight is negative, because the vectors of two questions
             are similar. It applies only if vectors are compared.
         embedding: the similarity of the vectors, in standard deviations above the mean of all documents. The vector of

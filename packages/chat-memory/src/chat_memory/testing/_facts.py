@@ -114,7 +114,7 @@ async def a_stronger_source_supersedes(memories: Memories) -> None:
 
 
 async def a_late_statement_is_history(memories: Memories) -> None:
-    """A statement about an earlier time has the outcome `Historical`. Late indexing does not replace newer facts."""
+    """A statement about an earlier time has the outcome `Historical`. It does not replace newer facts."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         await ana.add(home("Paris", 2024))
@@ -325,7 +325,7 @@ async def a_forgotten_text_is_not_stored_by_an_earlier_reader(memories: Memories
 
 
 async def facts_are_listed_by_id(memories: Memories) -> None:
-    """`facts(ids=…)` lists the named facts that have the status, and ignores ids that name no fact."""
+    """`facts(ids=…)` lists the facts with these ids and the status, and ignores unknown ids."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         old, new = [(await ana.add(home(city, since))).fact for city, since in (("Berlin", 2020), ("Paris", 2024))]

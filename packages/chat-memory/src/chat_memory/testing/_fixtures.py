@@ -1,4 +1,4 @@
-"""Helpers for the scenarios: memories that share a database and a clock, and statements of a year."""
+"""Helpers for the scenarios: memories that share a database and a clock, checks, and example statements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Memories:
 
 
 def require(fact: object, promise: str) -> None:
-    """Raise `AssertionError` with the message `promise` if `fact` is false."""
+    """Raise `AssertionError` with the message `promise` if the condition `fact` is false."""
     if not fact:
         raise AssertionError(promise)
 
@@ -81,7 +81,7 @@ def home(
     stated_in: int | None = None,
     key: str | None = None,
 ) -> Statement:
-    """Return a statement with the user, "lives in" and a city.
+    """Return a statement that the user lives in a city.
 
     Args:
         city: the object of the statement.

@@ -67,7 +67,7 @@ async def facts_near_entities_have_distances(memories: Memories) -> None:
 
 
 async def neighbors_are_limited(memories: Memories) -> None:
-    """Neighbors are listed nearest first, up to a depth and a number, even if the relations form a cycle."""
+    """Neighbors are listed nearest first, up to a maximum depth and number, even if the relations form a cycle."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         for source, target in ("ab", "bc", "cd", "da", "ce", "aa"):

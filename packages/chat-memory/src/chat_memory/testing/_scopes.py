@@ -16,7 +16,7 @@ from chat_memory.testing._fixtures import NO_VECTORS, Memories, home, objects, r
 
 
 async def _fill(scope: MemoryScope) -> str:
-    """Store something of every kind, and return the id of a candidate."""
+    """Store rows of every kind, and return the id of a candidate."""
     await scope.add(home("Berlin", 2020))
     candidate = (await scope.add(home("Paris", 2024, "inferred"))).fact
     await scope.relate(Relation("Berlin", "part of", "Germany"))
@@ -135,7 +135,7 @@ async def names_of_scopes_are_exact(memories: Memories) -> None:
 
 
 async def a_scope_needs_a_name(memories: Memories) -> None:
-    """A blank name is refused, because it is usually a user id that was lost."""
+    """A blank name is refused, because it usually means that a user id was lost."""
     async with memories.open() as memory:
         for name in ("", "  ", "a\0"):
             with refused(UsageError, f"{name!r} is not the name of a scope"):

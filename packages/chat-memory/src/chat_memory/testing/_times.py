@@ -1,4 +1,4 @@
-"""Conformance scenarios for times: when facts are true, and when they were known."""
+"""Conformance scenarios for the times at which facts are true and at which they were known."""
 
 from __future__ import annotations
 

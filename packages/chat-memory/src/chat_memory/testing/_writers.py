@@ -13,7 +13,7 @@ _WRITERS = 6
 
 
 async def one_of_several_contradicting_facts_is_current(memories: Memories) -> None:
-    """Of several contradicting facts that are stored at once, exactly one is current: the latest."""
+    """If several contradicting facts are stored at the same time, only the latest fact is current."""
     async with memories.open() as one, memories.open() as two:
         await one.scopes()
 
@@ -30,7 +30,7 @@ async def one_of_several_contradicting_facts_is_current(memories: Memories) -> N
 
 
 async def equal_facts_of_several_writers_are_inserted_once(memories: Memories) -> None:
-    """If several writers store the same fact at once, there is one fact, and every statement is counted."""
+    """If several writers store the same fact at the same time, there is one fact, and every statement is counted."""
     async with memories.open() as one, memories.open() as two:
         await one.scopes()
         outcomes: list[Outcome] = []
