@@ -6,6 +6,7 @@ Each key is in `PROBES`, with values and what the service then does, or in `SHOW
 from __future__ import annotations
 
 import ast
+import json
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -21,7 +22,7 @@ from chat_core.approvals import Principal
 from chat_core.testing import ScriptedProvider
 from chat_service import Service, ServiceSettings
 from chat_service import __main__ as command
-from chat_service.config import Config
+from chat_service.config import Config, ConfigError
 from chat_service.config_keys import KEYS
 from chat_service.run_records import first_part
 from chat_service.runs import MessageRequest, Runs
@@ -127,7 +128,7 @@ PROBES: dict[str, tuple[Probe, Any, object, object]] = {
 COMMAND_KEYS = {
     "llm.model", "llm.base_url", "llm.api_key", "llm.*.model", "llm.*.base_url", "llm.*.api_key", "agent.llm",
     "agent.system_prompt", "agent.max_iterations", "agent.max_tokens", "server.port", "server.person", "server.store",
-    "server.secret", "server.grace_seconds",
+    "server.secret", "server.grace_seconds", "log.format", "log.level",
 }  # fmt: skip
 """Keys with a test of their own in this file."""
 
@@ -250,6 +251,41 @@ async def test_the_server_table_sets_the_store_the_user_and_the_port(tmp_path: P
 
     assert (url.port != 8080, meta.owner) == (True, "eve")
     assert "Answer in rhymes." in output
+
+
+@pytest.mark.parametrize(
+    ("form", "level", "lines"),
+    [
+        pytest.param("text", "info", 1, id="text"),
+        pytest.param("json", "info", 1, id="json"),
+        pytest.param("json", "error", 0, id="errors-only"),
+    ],
+)
+async def test_the_log_table_sets_the_form_and_the_level(tmp_path: Path, form: str, level: str, lines: int) -> None:
+    (tmp_path / "chat-service.toml").write_text(f'[log]\nformat = "{form}"\nlevel = "{level}"\n[server]\nport = 0\n')
+    command_line = [sys.executable, "-c", PROGRAM.replace("provider.asked[0].options.instructions", "''")]
+    async with await anyio.open_process(command_line, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = urlsplit((await process.stdout.receive()).decode().splitlines()[0].split()[-1])
+        (token,) = parse_qs(url.query)["startup_token"]
+        await Client(url.port or 0, token).get("/api/v1/sessions", x_request_id="r-1")
+        process.send_signal(signal.SIGINT)
+        log = "".join([chunk.decode() async for chunk in process.stderr])
+        await process.wait()
+    found = [line for line in log.splitlines() if "r-1" in line]
+
+    assert len(found) == lines
+    assert token not in log
+    if form == "json" and lines:
+        assert [json.loads(line)["path"] for line in found] == ["/api/v1/sessions"]
+    elif lines:
+        assert "INFO chat_service [r-1 -]: GET '/api/v1/sessions' 200 in" in found[0]
+
+
+def test_a_choice_has_one_of_its_values(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"log\.format must be text or json, not 'yaml'"):
+        load(tmp_path, '[log]\nformat = "yaml"\n')
 
 
 def test_the_secret_of_the_service_must_be_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from chat_store import SqliteStore
 from chat_service.config import Config
 from chat_service.config_command import add_commands, run_command
 from chat_service.config_keys import SECRET_KEY
+from chat_service.request_log import configure_logging
 from chat_service.secret_values import Secrets
 from chat_service.service import Service
 
@@ -42,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         secret = _read_service_secret(secrets)
     except ChatError as error:
         sys.exit(str(error))
+    configure_logging(config.get("log.format"), config.get("log.level"))
     try:
         listener = listen(config.get("server.port"))
     except OSError as error:
@@ -116,7 +118,7 @@ async def _serve(listener: socket.socket, engine: AgentEngine, config: Config, s
         # The sign-in checks the address of the socket, so uvicorn must not replace it with a proxy header.
         app = sign_in.protect(service)
         server = uvicorn.Config(
-            app, log_level="warning", proxy_headers=False, server_header=False, ws="websockets-sansio"
+            app, log_config=None, access_log=False, proxy_headers=False, server_header=False, ws="websockets-sansio"
         )
         address = sign_in.address(f"http://127.0.0.1:{listener.getsockname()[1]}/")
         print(f"The chat page is at {address}", flush=True)  # noqa: T201

@@ -37,6 +37,7 @@ class ConfigKey:
         least: smallest valid number.
         most: largest valid number, or `None` for no limit.
         is_secret: whether the value is a secret, which is never shown.
+        choices: the valid values of a text. Without choices, every text is valid.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ConfigKey:
     least: float = 0
     most: float | None = None
     is_secret: bool = False
+    choices: tuple[str, ...] = ()
 
     def matches(self, name: str) -> bool:
         """Return whether a dotted name refers to this key.
@@ -69,6 +71,8 @@ class ConfigKey:
             if not self.least <= number <= (number if self.most is None else self.most):
                 end = "" if self.most is None else f" and at most {self.most:g}"
                 return f"must be at least {self.least:g}{end}{self._quote(value)}"
+        if self.choices and value not in self.choices:
+            return f"must be {' or '.join(self.choices)}{self._quote(value)}"
         return None
 
     def _has_type(self, value: object) -> bool:
@@ -107,6 +111,8 @@ KEYS: Final[tuple[ConfigKey, ...]] = (
     ConfigKey("server.person", "text", "owner"),
     ConfigKey("server.store", "text", "sessions.db"),
     ConfigKey(SECRET_KEY, "text", is_secret=True),
+    ConfigKey("log.format", "text", "text", choices=("text", "json")),
+    ConfigKey("log.level", "text", "warning", choices=("debug", "info", "warning", "error")),
     *_server_keys(),
 )
 """All keys of the configuration."""

@@ -42,6 +42,7 @@ from chat_service.openapi import build_document
 from chat_service.pages import Pages
 from chat_service.problems import handle_error, handle_unexpected_error
 from chat_service.rate_limits import RateLimits
+from chat_service.request_log import RequestLog
 from chat_service.runs import Runs
 from chat_service.session_archive import ExportSignatures, SessionArchive
 from chat_service.session_routes import CloseJobs, SessionRoutes
@@ -140,10 +141,11 @@ class Service:
             exception_handlers=cast("dict[type[Exception], ExceptionHandler]", handlers),
             lifespan=self.lifespan,
         )
+        self._entry = RequestLog(self._app)  # outside of Starlette, which sends the responses of unexpected errors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI connection."""
-        await self._app(scope, receive, send)
+        await self._entry(scope, receive, send)
 
     async def __aenter__(self) -> Self:
         """Open the service and start its workers.

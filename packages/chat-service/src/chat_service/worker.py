@@ -19,6 +19,7 @@ from chat_store import ConversationClosedError, StoredJob, UnknownConversationEr
 
 from chat_service.context import ServiceContext
 from chat_service.live_text import LiveText, OpenStep
+from chat_service.request_log import set_logged_run
 from chat_service.run_events import Writer, count_responses
 from chat_service.run_records import END_JOB, RUN_JOB, EndState, Run, RunEnd, run_of_part
 from chat_service.runs import Runs
@@ -82,11 +83,13 @@ class Worker:
 
     async def _work(self) -> None:
         while not self._is_stopping:
+            set_logged_run(None)
             try:
                 async with AsyncExitStack() as stack:
                     async with self._looking:  # only one idle worker reads the store
                         job = await self._take_job(stack)
                     if job is not None and job.kind == RUN_JOB:
+                        set_logged_run(run_of_part(job.key))
                         await self._run_job(job)
             except LeaseLostError:
                 _LOG.info("a run was cancelled, or another worker has taken it over")

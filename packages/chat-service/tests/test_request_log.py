@@ -1,0 +1,171 @@
+"""Request ids and structured logs."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from chat_service import ServiceSettings
+from chat_service.request_log import JsonFormatter, RequestIdFilter, RequestLog, configure_logging, set_logged_run
+from chat_service.runs import Runs
+from chat_store import MemoryStore
+from service_helpers import Client, Reply, build_service, scripted, serving
+from socket_helpers import open_socket
+from starlette.types import Message, Receive, Scope, Send
+
+pytestmark = pytest.mark.anyio
+SETTINGS = ServiceSettings(poll_seconds=0.2)
+
+
+class Log:
+    """The lines that a handler with the JSON formatter has written."""
+
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        self.handler = logging.StreamHandler(self._stream)
+        self.handler.addFilter(RequestIdFilter())
+        self.handler.setFormatter(JsonFormatter())
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._stream.getvalue().splitlines()]
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    found, logger = Log(), logging.getLogger()
+    level = logging.getLogger("chat_service").level
+    logger.addHandler(found.handler)
+    logging.getLogger("chat_service").setLevel(logging.INFO)
+    yield found
+    logger.removeHandler(found.handler)
+    logging.getLogger("chat_service").setLevel(level)
+
+
+async def get(client: Client, path: str, request_id: str | None = None) -> Reply:
+    return await client.request("GET", path, headers={} if request_id is None else {"x-request-id": request_id})
+
+
+async def test_a_valid_id_is_returned_and_logged(store: MemoryStore, log: Log) -> None:
+    async with serving(build_service(store, scripted(), settings=SETTINGS)) as client:
+        reply = await get(client, "/api/v1/sessions?limit=3", "a.B-c_9:1")
+    (line,) = [line for line in log.lines if line.get("request_id") == "a.B-c_9:1"]
+
+    assert reply.headers["x-request-id"] == "a.B-c_9:1"
+    assert (line["level"], line["method"], line["path"], line["status"]) == ("info", "GET", "/api/v1/sessions", 200)
+    assert line["duration_ms"] >= 0
+    assert "limit" not in json.dumps(line), "a query can contain secrets"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(None, id="missing"),
+        pytest.param("", id="empty"),
+        pytest.param("a" * 65, id="long"),
+        pytest.param("a b", id="space"),
+        pytest.param('"}', id="json"),
+        pytest.param("\u00e9", id="not-ascii"),
+    ],
+)
+async def test_any_other_id_is_replaced(store: MemoryStore, sent: str | None) -> None:
+    async with serving(build_service(store, scripted(), settings=SETTINGS)) as client:
+        ids = [(await get(client, "/health", sent)).headers["x-request-id"] for _ in range(2)]
+
+    assert [len(found) for found in ids] == [32, 32]
+    assert ids[0] != ids[1]
+
+
+async def test_every_response_has_an_id(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, log: Log) -> None:
+    service = build_service(store, scripted(), settings=SETTINGS)
+    async with serving(service) as client:
+        missing = await get(client, "/nowhere", "r-1")
+        foreign = await client.get("/health", host="evil.example.org", x_request_id="r-2")
+        monkeypatch.setattr(store, "meta", None)  # a defect of the store
+        failed = await get(client, "/api/v1/sessions/6b1e0a4c-5d0f-4c39-9f0e-2a7d8f6b3c11", "r-3")
+        async with open_socket(client, headers={"x-request-id": "r-4"}) as socket:
+            response = socket.connection.response
+            assert response is not None
+            connected = response.headers["x-request-id"]
+
+    assert (missing.status, foreign.status, failed.status) == (404, 403, 500)
+    assert [reply.headers["x-request-id"] for reply in (missing, foreign, failed)] == ["r-1", "r-2", "r-3"]
+    assert connected == "r-4"
+    assert [line["status"] for line in log.lines if line.get("request_id") == "r-3"] == [500]
+
+
+async def test_a_request_and_its_run_are_found_by_the_id_of_the_run(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, log: Log
+) -> None:
+    last_entry, failures = Runs.last_entry, ["the disk is full"]
+
+    async def fail_once(runs: Runs, session_id: str) -> tuple[int, str]:
+        if failures:
+            raise OSError(failures.pop())
+        return await last_entry(runs, session_id)
+
+    monkeypatch.setattr(Runs, "last_entry", fail_once)
+    settings = ServiceSettings(poll_seconds=0.2, retry_seconds=0.05)
+    async with serving(build_service(store, scripted("Hi."), settings=settings)) as client:
+        events = await client.events("POST", "/api/v1/chat/stream", {"message": "Hello."})
+    run_id = events[0].data["run_id"]
+    lines = [line for line in log.lines if line.get("run_id") == run_id]
+
+    assert [line.get("path") for line in lines] == [None, "/api/v1/chat/stream"]
+    assert lines[0]["message"] == "a run will be tried again"
+    assert "the disk is full" in lines[0]["exception"]
+
+
+def test_a_record_of_a_run_is_one_line_of_json(log: Log) -> None:
+    set_logged_run("run-1")
+    try:
+        int("line 1\nline 2")
+    except ValueError:
+        logging.getLogger("chat_service").exception("it failed:\n%s", {"level": "none"})
+    finally:
+        set_logged_run(None)
+    logging.getLogger("chat_service").info("later")
+    failed, later = log.lines
+
+    assert (failed["level"], failed["message"]) == ("error", "it failed:\n{'level': 'none'}")
+    assert failed["exception"].startswith("Traceback (most recent call last):\n")
+    assert (failed["run_id"], "request_id" in failed) == ("run-1", False)
+    assert "run_id" not in later
+
+
+async def test_a_path_with_a_line_end_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        del scope
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message: Message) -> None:
+        del message
+
+    scope: Scope = {"type": "http", "method": "GET", "path": "/a\n2026 ERROR forged", "headers": []}
+    with caplog.at_level("INFO", "chat_service"):
+        await RequestLog(app)(scope, _never, send)
+
+    assert "\n" not in caplog.messages[0]
+
+
+async def _never() -> Message:
+    raise AssertionError
+
+
+def test_the_logging_of_the_process_is_configured(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    handlers, level = [*root.handlers], root.level
+    try:
+        configure_logging("json", "warning")
+        logging.getLogger("other").warning("seen")
+        logging.getLogger("other").info("not seen")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+    assert [(line["message"], line["logger"]) for line in lines] == [("seen", "other")]
