@@ -16,7 +16,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(
-    ("length", "truncated", "compacted"), [(300, False, False), (500, True, False), (500, False, True)]
+    ("length", "truncated", "compacted"),
+    [(399, False, False), (400, False, False), (401, True, False), (401, False, True)],
 )
 async def test_delegation_data_contain_the_full_result_and_counts(
     length: int, *, truncated: bool, compacted: bool
@@ -60,3 +61,21 @@ async def test_the_model_can_read_the_rest_of_a_shortened_result() -> None:
     rest = result_of(session, "read_1")
     assert rest.startswith(text[5_000:13_000])
     assert rest.endswith(f"[Characters 5000 to 13000 of {len(text)}.]")
+
+
+@pytest.mark.parametrize(
+    ("offset", "start", "end"),
+    [(-1, 0, 8_000), (999, 999, 8_999), (1_000, 1_000, 9_000), (1_001, 1_001, 9_000), (9_001, 9_000, 9_000)],
+)
+async def test_read_result_returns_at_most_the_rest_of_the_result(offset: int, start: int, end: int) -> None:
+    call = FunctionCall("read_result", {"id": "delegate_1", "offset": offset}, id="read_1")
+    session, _ = await run(Office(agent("x" * 9_000)), delegate(), call, "Good.")
+    text, _, notice = result_of(session, "read_1").rpartition("\n\n")
+    assert notice == f"[Characters {start} to {end} of 9000.]"
+    assert len(text) == end - start
+
+
+async def test_reading_an_unknown_result_fails() -> None:
+    call = FunctionCall("read_result", {"id": "other"}, id="read_1")
+    session, _ = await run(Office(agent("Done.")), delegate(), call, "Good.")
+    assert "there is no result with the id 'other'" in failure_of(session, "read_1")

@@ -144,6 +144,16 @@ async def test_an_agent_at_the_maximum_depth_has_no_delegate_tool() -> None:
     assert result_of(session) == "## Result from 'clerk'\n\nI had to do it myself."
 
 
+@pytest.mark.parametrize("max_depth", [1, 2, 3])
+async def test_agents_delegate_only_above_the_maximum_depth(max_depth: int) -> None:
+    names = ["a", "b", "c", "d"]
+    agents = [agent(delegate(names[number + 1], number=number + 2), "x", name=names[number]) for number in range(3)]
+    await run(Office(*agents, agent("x", name="d"), max_depth=max_depth), delegate("a"), "Good.")
+    models = [item.model for item in agents if isinstance(item.model, ScriptedProvider) and item.model.asked]
+    found = ["delegate" in [tool.name for tool in model.asked[0].tools] for model in models]
+    assert found == [True] * (max_depth - 1) + [False]
+
+
 def two_levels() -> Office:
     clerk = agent(delegate("payer", number=2), "Paid, says the payer.")
     return Office(clerk, agent(call_pay(), "Paid.", name="payer"), max_depth=2)
@@ -169,6 +179,12 @@ async def test_the_usage_of_agents_is_added_to_the_run_and_the_session() -> None
     assert isinstance(done, AgentDone)
     assert done.usage.total_tokens == 4 * 15
     assert session.usage.totals.total_tokens == 4 * 15
+
+
+@pytest.mark.parametrize(("max_turns", "is_done"), [(1, False), (2, True), (3, True)], ids=["below", "equal", "above"])
+async def test_an_agent_may_use_all_its_turns(max_turns: int, *, is_done: bool) -> None:
+    session, _ = await run(Office(agent(call_find(), "Done.", max_turns=max_turns)), delegate(), "Good.")
+    assert isinstance(session.messages.tool("delegate_1").status, Completed) == is_done
 
 
 @pytest.mark.parametrize("asked", [None, 2, 50])

@@ -17,9 +17,12 @@ from chat_core import (
     FunctionCall,
     Instructions,
     Messages,
+    OverloadedError,
     PendingToolsError,
     RequireApproval,
+    Retry,
     ScopedCollection,
+    Text,
     Tool,
     ToolCollection,
     ToolScope,
@@ -27,7 +30,7 @@ from chat_core import (
     UsageError,
     Window,
 )
-from chat_core.testing import ScriptedProvider
+from chat_core.testing import Answer, ScriptedProvider
 from chat_store import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -123,16 +126,37 @@ async def test_an_engine_runs_several_sessions_concurrently() -> None:
     assert short(events)[-1] == "done answered"
 
 
-async def test_a_context_window_limits_the_messages_sent_to_the_model() -> None:
-    engine, provider = new_engine(*["ok"] * 4, context=Window(messages=3))
-    session = AgentSession(flow="desk")
+@pytest.mark.parametrize(
+    ("stored", "sent"),
+    [(49, 49), (50, 50), (51, 49), (52, 50)],
+    ids=["below", "equal", "above", "two_above"],
+)
+async def test_a_context_window_limits_the_messages_sent_to_the_model(stored: int, sent: int) -> None:
+    """The first message that is sent is one of the user, as in arche's `max_history_messages`."""
+    engine, provider = new_engine("ok", context=Window(messages=50))
+    messages = Messages()
+    for number in range(stored - 1):
+        messages.append("model" if number % 2 else "user", Turn([Text(f"message {number}")]))
+    session = AgentSession(flow="desk", messages=messages)
 
-    for number in range(4):
-        await collect(engine, Desk(), session, f"message {number}")
+    await collect(engine, Desk(), session, "last question")
 
-    assert len(provider.asked[-1].turns) <= 4
-    assert str(provider.asked[-1].messages[-1].text) == "message 3"
-    assert len(session.messages) == 8
+    turns = provider.asked[0].turns
+    assert (len(turns), turns[0][0], turns[-1][1].text) == (sent, "user", "last question")
+    assert sum([len(content.turns) for content in session.messages]) == stored + 1
+
+
+@pytest.mark.parametrize(("after_text", "requests"), [(False, 2), (True, 1)], ids=["before_text", "after_text"])
+async def test_a_request_is_retried_only_before_text_was_sent(requests: int, *, after_text: bool) -> None:
+    failing = Answer(["one two"], error=OverloadedError("busy"), fail_after=1 if after_text else None)
+    engine, provider = new_engine(failing, "done", retry=Retry(times=3, base=0))
+
+    events = short(await collect(engine, Desk(), AgentSession(flow="desk"), "go"))
+
+    assert len(provider.asked) == requests
+    assert events == (
+        ["text one ", "error stream_error", "done failed"] if after_text else ["text done", "done answered"]
+    )
 
 
 async def test_tools_have_the_timeout_of_the_configuration() -> None:
@@ -145,7 +169,7 @@ async def test_tools_have_the_timeout_of_the_configuration() -> None:
             @tools.tool
             async def hang() -> str:
                 """Hang."""
-                await anyio.sleep(2)
+                await anyio.sleep_forever()
                 return "late"
 
             return [ScopedCollection(tools, lambda call, meta: Execute())]

@@ -13,6 +13,7 @@ from agent_helpers import call_find, call_pay, collect, new_engine, short
 from chat_agents import AgentSession, Budget, limits
 from chat_core import (
     ChatOptions,
+    Completed,
     FunctionCall,
     Messages,
     OutputSchema,
@@ -39,11 +40,22 @@ async def test_an_agent_stops_after_the_request_that_exceeds_its_token_budget() 
     assert office.effects == ["find P1", "find P2"]
 
 
-async def test_calls_over_the_call_budget_are_rejected() -> None:
-    calls = [call_find("P1"), call_find("P2"), call_find("P3")]
-    office = Office(agent(calls, "Done.", budget=Budget(calls=2)))
+@pytest.mark.parametrize(("tokens", "is_done"), [(14, False), (15, False), (16, True)], ids=["below", "equal", "above"])
+async def test_the_request_that_reaches_the_token_budget_is_the_last_one(tokens: int, *, is_done: bool) -> None:
+    clerk = agent(call_find("P1"), "Done.", budget=Budget(tokens=tokens))  # each response has 15 tokens
+    office = Office(clerk)
     session, _ = await run(office, delegate(), "Good.")
-    assert office.effects == ["find P1", "find P2"]
+    assert isinstance(clerk.model, ScriptedProvider)
+    assert len(clerk.model.asked) == (2 if is_done else 1)
+    assert isinstance(session.messages.tool("delegate_1").status, Completed) == is_done
+    assert office.effects == ["find P1"]
+
+
+@pytest.mark.parametrize(("calls", "effects"), [(2, 2), (3, 3), (4, 3)], ids=["below", "equal", "above"])
+async def test_calls_over_the_call_budget_are_rejected(calls: int, effects: int) -> None:
+    office = Office(agent([call_find("P1"), call_find("P2"), call_find("P3")], "Done.", budget=Budget(calls=calls)))
+    session, _ = await run(office, delegate(), "Good.")
+    assert sorted(office.effects) == ["find P1", "find P2", "find P3"][:effects]
     assert result_of(session) == "## Result from 'clerk'\n\nDone."
 
 

@@ -112,7 +112,7 @@ def make_read_result_tool(limit: int) -> ToolDefinition:
         if text is None:
             msg = f"there is no result with the id {id!r}"
             raise LookupError(msg)
-        start = max(0, offset)
+        start = min(max(0, offset), len(text))
         end = min(len(text), start + limit)
         return f"{text[start:end]}\n\n[Characters {start} to {end} of {len(text)}.]"
 

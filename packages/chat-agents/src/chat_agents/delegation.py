@@ -30,7 +30,7 @@ class Budget:
     or a restart does not reset it.
 
     Attributes:
-        tokens: input and output tokens. After a request that exceeds the limit, no further request is sent.
+        tokens: input and output tokens. After a request that reaches the limit, no further request is sent.
         calls: tool calls, except rejected calls. Further calls are rejected.
         seconds: time during which the agent runs. Time in which its calls wait for a decision is not counted.
 
