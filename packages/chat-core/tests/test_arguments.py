@@ -8,12 +8,37 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_core import Retry, Summarize, ToolOutput, UsageError, Window
-from chat_core.approvals import ApprovalKeys
+from chat_core import (
+    ChatBuilder,
+    ClientTools,
+    Reject,
+    Retry,
+    ScopedCollection,
+    StreamingChat,
+    Summarize,
+    ToolCollection,
+    ToolOutput,
+    UsageError,
+    Window,
+    embedder,
+    model,
+)
+from chat_core.approvals import (
+    ApprovalKeys,
+    Principal,
+    approve_with_grant,
+    escape_invisible,
+    expire,
+    has_invisible,
+    is_allowed,
+    only_role,
+    owner_may_decide,
+)
 from chat_core.messages import (
     Content,
     File,
     FunctionCall,
+    Grants,
     Interrupted,
     Messages,
     Recalled,
@@ -26,12 +51,16 @@ from chat_core.messages import (
     Turn,
     View,
 )
-from chat_core.testing import ScriptedProvider
+from chat_core.response import Wait
+from chat_core.testing import MemoryConversation, ScriptedProvider
+from chat_core.usage import Metadata, Usage
 
 WRONG: Any = 5
 TEXT: Any = "x"
 NONE: Any = None
+BYTES: Any = b""
 EMPTY: Any = []
+LATER = datetime(9000, 1, 1, tzinfo=UTC)
 UNHASHABLE: Any = [[]]
 MODEL = ScriptedProvider(["a summary"])
 
@@ -40,6 +69,18 @@ def running() -> Tool:
     tool = Tool(FunctionCall("pay"))
     tool.start()
     return tool
+
+
+KEYS = ApprovalKeys("a", {"a": b"k" * 32}, may_decide=None)
+WAIT = Wait("approval", "call_1", ("call_1",), "pay", {})
+
+
+def chat() -> StreamingChat:
+    return ChatBuilder().with_model(MODEL).build()
+
+
+async def reject(_call: FunctionCall, _meta: None) -> Reject:
+    return Reject("no")
 
 
 def new_call() -> Tool:
@@ -125,6 +166,43 @@ REFUSED: dict[str, Callable[[], object]] = {
     "reason must be a string, not None": lambda: new_call().refuse(NONE),
     "source must be 'policy' or 'expiry', not 'x'": lambda: new_call().refuse("no", TEXT),
     "error must be a string or None, not 5": lambda: approved().reconsider(WRONG),
+    "name must be a string such as 'claude:NAME', not None": lambda: model(NONE),
+    "name must be a string such as 'claude:NAME', not 5": lambda: embedder(WRONG),
+    "model must be a provider that can complete, not 'x'": lambda: chat().with_model(TEXT),
+    "64 of the characters a-z, A-Z, 0-9, _ and -, not 'two words'": lambda: chat().as_tool(
+        name="two words", description="d"
+    ),
+    "description must be a string, not 5": lambda: chat().as_tool(name="ask", description=WRONG),
+    "description must be a string or None, not 5": lambda: ToolCollection().tool(description=WRONG),
+    "declarations must be a list of JSON objects, not 5": lambda: ClientTools(WRONG),
+    "max_tools must be a whole number, not 'x'": lambda: ClientTools(max_tools=TEXT),
+    "roles must be a frozenset of strings, such as frozenset({'approver'}), not 'x'": lambda: Principal("a", TEXT),
+    "roles must be a frozenset of strings, such as frozenset({'approver'}), not [[]]": lambda: Principal(
+        "a", UNHASHABLE
+    ),
+    "role must be a string, not 5": lambda: only_role(WRONG),
+    "may_decide must be a function of a principal and a wait": lambda: is_allowed(NONE, Principal("a"), WAIT),
+    "text must be a string, not None": lambda: escape_invisible(NONE),
+    "text must be a string, not b''": lambda: has_invisible(BYTES),
+    "messages must be the Messages of a conversation, not 5": lambda: expire(WRONG),
+    "now must be timezone-aware, not 5": lambda: expire(conversation(), now=WRONG),
+    "messages must be the Messages of a conversation, not 'x'": lambda: KEYS.bind("c", TEXT, ("call_1",)),
+    "path must be a tuple of IDs, such as wait.path, not 5": lambda: KEYS.bind("c", conversation(), WRONG),
+    "path must be a tuple of IDs, such as wait.path, not 'x'": lambda: approve_with_grant(
+        conversation(), TEXT, until=LATER, by="ana"
+    ),
+    "allow must contain 'approve' or 'reject', or both, not 5": lambda: KEYS.bind("c", WRONG, ("a",), allow=WRONG),
+    "allow must contain 'approve' or 'reject', or both, not [[]]": lambda: KEYS.bind(
+        "c", WRONG, ("a",), allow=UNHASHABLE
+    ),
+    "edits must be True or False, not 5": lambda: KEYS.bind("c", WRONG, ("a",), edits=WRONG),
+    "expires_in must be a timedelta, such as timedelta(hours=1), not 5": lambda: KEYS.bind(
+        "c", WRONG, ("a",), expires_in=WRONG
+    ),
+    "grants must be a list of Grant objects, not 5": lambda: Grants(WRONG),
+    "grants must be a list of Grant objects, not [5]": lambda: Grants([WRONG]),
+    "id must be a string, not []": lambda: Grants().revoke(EMPTY),
+    "messages must be Messages or None, not 5": lambda: MemoryConversation(WRONG),
     "extra must be a JSON object or None, not 5": lambda: Messages(extra=WRONG),
     "id must be the id of a tool call, a string (unresolved tool calls: none), not []": lambda: Messages().tool(EMPTY),
 }
@@ -140,6 +218,36 @@ def test_an_argument_of_the_wrong_type_is_a_usage_error_that_names_the_expected_
     with pytest.raises(UsageError) as error:
         REFUSED[message]()
     assert message in str(error.value)
+
+
+@pytest.mark.anyio
+async def test_an_argument_of_the_wrong_type_is_refused_before_anything_is_awaited() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    payer = ChatBuilder().with_model(MODEL).with_scoped_tools(ScopedCollection(tools, reject)).build()
+    with pytest.raises(UsageError, match=r"this chat has no tool \[\]: its tools are pay"):
+        await payer.call(EMPTY, {}, conversation())
+    with pytest.raises(UsageError, match=r"call must be a FunctionCall, such as .*, not 5"):
+        await payer.decide(WRONG)
+    with pytest.raises(UsageError, match=r"conversation must be an open conversation, .*, not 'x'"):
+        await KEYS.redeem("token", TEXT, "approve")
+
+
+def test_values_that_can_be_read_differently_are_not_refused() -> None:
+    roles: Any = ["approver"]
+    ana = Principal("ana", roles)
+    assert (ana.roles, hash(ana)) == (frozenset({"approver"}), hash(Principal("ana", frozenset({"approver"}))))
+    assert only_role("approver")(ana, WAIT)
+    assert not owner_may_decide(ana, WAIT)
+    assert Usage(1, 1).cost(None) is None
+    durations: list[Any] = ["x", -1.0, float("nan"), float("inf"), None]
+    assert [Metadata(duration=duration).duration for duration in durations] == [None] * 5
+    assert Metadata(duration=0.5).duration == Metadata().with_duration(0.5).duration
 
 
 def test_a_call_is_unchanged_if_an_argument_of_the_engine_is_refused() -> None:

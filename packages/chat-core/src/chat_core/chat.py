@@ -14,6 +14,7 @@ from typing import Any, Generic, Never, Self, TypeAlias, final
 from typing_extensions import TypeVar
 
 from chat_core import blocking
+from chat_core._arguments import argument_error, require_text
 from chat_core.blocking import BlockingChat, BlockingEmbeddingsChat, BlockingStreamingChat
 from chat_core.conversation import Conversation
 from chat_core.embed import Texts, embed
@@ -29,6 +30,7 @@ from chat_core.provider import CompletionProvider, EmbeddingsProvider, Embedding
 from chat_core.response import ChatResponse, Paused
 from chat_core.tools.action import Action
 from chat_core.tools.chat_tools import ChatTools
+from chat_core.tools.declare import require_name
 from chat_core.tools.result import ToolOutput
 
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
@@ -258,8 +260,10 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
                 again. If it raises, the call fails. By default, the output is the text of the response.
 
         Raises:
-            UsageError: `output` is not a function.
+            UsageError: `name` is not the name of a tool, `description` is not a string, or `output` is not a function.
         """
+        require_name(name)
+        require_text(description=description)
         if output is not None and not callable(output):
             msg = f"output of as_tool() must be a function that returns a ToolOutput, not {output!r}"
             raise UsageError(msg)
@@ -270,7 +274,12 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
 
         Args:
             model: provider of the new chat.
+
+        Raises:
+            UsageError: `model` is not a provider that can complete.
         """
+        if not isinstance(model, CompletionProvider) or isinstance(model, type):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("model", "a provider that can complete", model)
         plan = self._plan
         return Chat(ChatPlan(model, plan.output, plan.tools.scopes, plan.tools.interrupted, plan.settings))
 

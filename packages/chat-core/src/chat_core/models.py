@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast, final
 
+from chat_core._arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.provider import ChatProvider, CompletionProvider, EmbeddingsProvider
 
@@ -85,6 +86,8 @@ def installed(group: str = MODELS) -> tuple[str, ...]:
 
 
 def _create_provider(group: str, name: str, settings: dict[str, Any]) -> object:
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise argument_error("name", "a string such as 'claude:NAME'", name)
     vendor, _, model_name = name.partition(":")
     factory = _load_factory(group, vendor)
     parameters = inspect.signature(factory).parameters

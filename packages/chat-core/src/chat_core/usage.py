@@ -70,13 +70,13 @@ class Usage:
     def __str__(self) -> str:
         return f"{self.input_tokens} in, {self.output_tokens} out"
 
-    def cost(self, model: str, *, provider: str | None = None) -> Decimal | None:
+    def cost(self, model: str | None, *, provider: str | None = None) -> Decimal | None:
         """Return the price in US dollars, or `None` if it is unknown. Needs the extra `chat-core[prices]`.
 
         The prices are those of the installed version of `genai-prices`. No prices are downloaded.
 
         Args:
-            model: name of the model, such as `turn.metadata.model`.
+            model: name of the model, such as `turn.metadata.model`; `None` if the provider did not report it.
             provider: name of the provider in `genai-prices`, such as `"anthropic"`, if several offer the model.
 
         Returns:
@@ -85,6 +85,8 @@ class Usage:
         Raises:
             ImportError: `genai-prices` is not installed.
         """
+        if model is None:
+            return None
         try:
             from genai_prices import Usage as Tokens  # noqa: PLC0415 - an extra
             from genai_prices import calc_price  # noqa: PLC0415
@@ -105,6 +107,10 @@ class Usage:
     def to_dict(self) -> dict[str, int]:
         """Return the counts that are not 0, by field name."""
         return {name: count for name in _COUNTS if (count := getattr(self, name))}
+
+
+def _is_duration(seconds: object) -> bool:
+    return isinstance(seconds, (int, float)) and 0 <= seconds < math.inf
 
 
 def _whole_number(value: object) -> int:
@@ -131,8 +137,8 @@ class Metadata:
         extra: other reported values, such as the service tier or log probabilities; JSON, stored with the conversation.
         unread: unknown fields of the stored metadata, written back unchanged.
         duration: seconds from sending the request until its response was complete, without failed attempts and waiting
-            times; `None` if unknown. In a stream, this includes the time that the application took between events. The
-            engine measures it; it is ignored in comparisons.
+            times; `None` if unknown or not a number of seconds. In a stream, this includes the time that the
+            application took between events. The engine measures it; it is ignored in comparisons.
     """
 
     provider: str | None = None
@@ -150,6 +156,8 @@ class Metadata:
             for name, value in zip(("provider", "model", "id", "finish_reason"), names, strict=True):
                 if value is not None:
                     object.__setattr__(self, name, str(value))
+        if self.duration is not None and not _is_duration(self.duration):
+            object.__setattr__(self, "duration", None)
 
     def with_duration(self, seconds: float) -> Metadata:
         """Return a copy with the duration of the model call."""

@@ -10,6 +10,8 @@ import json
 import re
 from typing import Final
 
+from chat_core._arguments import require_text
+
 _DEFAULT_IGNORABLE: Final = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -25,6 +27,7 @@ _INVISIBLE: Final = re.compile(
 
 def has_invisible(text: str) -> bool:
     """Return whether the text contains characters that `escape_invisible()` replaces."""
+    require_text(text=text)
     return _INVISIBLE.search(text) is not None
 
 
@@ -35,4 +38,5 @@ def escape_invisible(text: str) -> str:
     not replaced. The escape of U+3164 is `\u3164`; a character beyond U+FFFF becomes the escapes of its two surrogates.
     An escaped JSON document still has the same value.
     """
+    require_text(text=text)
     return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)

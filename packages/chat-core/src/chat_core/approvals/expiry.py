@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import cast
 
 from chat_core import model_texts
+from chat_core._arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.messages import Messages, Pending, Running, Suspended
 
@@ -22,10 +24,12 @@ def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str
         The path of each rejected call: the IDs of the calls that lead to it.
 
     Raises:
-        UsageError: `now` has no timezone.
+        UsageError: `now` is not a time with a time zone, or `messages` is not a `Messages` object.
     """
-    current_time = now or datetime.now(UTC)
-    if current_time.utcoffset() is None:
+    if not isinstance(messages, Messages):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise argument_error("messages", "the Messages of a conversation", messages)
+    current_time = datetime.now(UTC) if now is None else now
+    if not isinstance(cast("object", current_time), datetime) or current_time.utcoffset() is None:
         msg = f"now must be timezone-aware, not {current_time!r}: pass datetime.now(timezone.utc)"
         raise UsageError(msg)
     expired: list[tuple[str, ...]] = []

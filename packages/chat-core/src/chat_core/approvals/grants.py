@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from secrets import token_urlsafe
 
+from chat_core.approvals.tokens import find_call
 from chat_core.clock import to_utc
 from chat_core.errors import IllegalTransitionError, UsageError
 from chat_core.messages import Grant, Messages, Pending
@@ -36,7 +37,7 @@ def approve_with_grant(
     Raises:
         KeyError: there is no such call.
         IllegalTransitionError: the call does not wait for an approval, or its approval expired before `at`.
-        UsageError: `by` is empty, or `until` is not after `at`.
+        UsageError: `by` is empty, `until` is not after `at`, or another argument has the wrong type.
     """
     now = datetime.now(UTC) if at is None else at
     if not by or to_utc(until, "until") <= to_utc(now, "at"):
@@ -45,7 +46,7 @@ def approve_with_grant(
             f"until={until.isoformat()}"
         )
         raise UsageError(msg)
-    tool = messages.tool(*path)
+    tool = find_call(messages, path)
     status = tool.status
     if not isinstance(status, Pending) or status.kind != "approval":
         msg = f"only a call that waits for an approval can be granted, but tool {tool.id!r} is {type(status).__name__}"

@@ -37,6 +37,7 @@ from chat_core.approvals.tokens import (
     Signed,
     create_seal,
     equal_as_json,
+    find_call,
     read_token,
     require_allow,
     require_key,
@@ -174,11 +175,10 @@ class ApprovalKeys:
             UsageError: the call is not waiting, an argument is invalid, or the token would exceed 4,096 characters.
         """
         require_names(conversation, person)
-        if isinstance(path, str) or not path:
-            msg = f"path must be a tuple of IDs, such as wait.path, not {path!r}"
-            raise UsageError(msg)
         require_allow(allow, edits=edits)
-        tool, now = messages.tool(*path), self._now()
+        if not isinstance(expires_in, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("expires_in", "a timedelta, such as timedelta(hours=1)", expires_in)
+        tool, now = find_call(messages, path), self._now()
         if not timedelta(0) < expires_in <= _LATEST_EXPIRY - now:
             msg = f"expires_in must be positive and end before the year 9999, not {expires_in!r}"
             raise UsageError(msg)
@@ -337,7 +337,8 @@ class ApprovalKeys:
             ApprovalRefusedError: the decision is refused, or another decision was stored first.
             ConflictError: another change in the conversation could not be stored. Nothing was stored.
         """
-        messages = conversation.messages
+        if not isinstance(messages := getattr(conversation, "messages", None), Messages):
+            raise argument_error("conversation", "an open conversation, such as of store.open(id)", conversation)
         # Conversations of stores without owners lack the attribute.
         owner = getattr(conversation, "owner", None)
         if choice == "approve":

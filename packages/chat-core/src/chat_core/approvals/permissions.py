@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
+from chat_core._arguments import argument_error, require_text
 from chat_core.errors import UsageError
 from chat_core.response import Wait
 
@@ -18,6 +19,9 @@ class Principal:
     Attributes:
         name: name that decisions are recorded under.
         roles: roles that the application gives the principal, such as `"approver"`.
+
+    Raises:
+        UsageError: `name` is not a string or is empty, or `roles` is not a set of strings.
     """
 
     name: str
@@ -27,9 +31,17 @@ class Principal:
         if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             msg = f"the name of a principal must be a string that is not empty, not {self.name!r}"
             raise UsageError(msg)
+        roles: object = self.roles
+        if isinstance(roles, str) or not isinstance(roles, Collection) or not _are_texts(roles):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("roles", "a frozenset of strings, such as frozenset({'approver'})", roles)
+        object.__setattr__(self, "roles", frozenset(self.roles))
 
     def __str__(self) -> str:
         return self.name
+
+
+def _are_texts(values: Collection[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 MayDecide: TypeAlias = Callable[[Principal, Wait], bool]
@@ -57,7 +69,11 @@ def only_role(role: str, /) -> MayDecide:
 
     Args:
         role: the role, such as `"approver"`.
+
+    Raises:
+        UsageError: `role` is not a string.
     """
+    require_text(role=role)
 
     def may_decide(principal: Principal, _wait: Wait, /) -> bool:
         return role in principal.roles
@@ -74,9 +90,11 @@ def is_allowed(may_decide: MayDecide, principal: Principal, wait: Wait, /) -> bo
         wait: the waiting call. If `wait.of` is set, only a principal with this name or role may decide.
 
     Raises:
-        UsageError: the rule did not return a bool, but for example the coroutine of an async function, which
-            would always count as true.
+        UsageError: the rule is not a function, or did not return a bool, but for example the coroutine of an async
+            function, which would always count as true.
     """
+    if not callable(may_decide):
+        raise argument_error("may_decide", "a function of a principal and a wait, such as owner_may_decide", may_decide)
     allowed = may_decide(principal, wait)
     if not isinstance(allowed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - rules without a checker
         msg = f"may_decide must return True or False without await, not a {type(allowed).__name__}"

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias, cast, final, get_args
 
+from chat_core._arguments import argument_error
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Decision, Messages, Tool
 
@@ -321,6 +322,25 @@ def require_names(conversation: object, person: object) -> None:
         raise UsageError(msg)
 
 
+def find_call(messages: object, path: object) -> Tool:
+    """Return the call of a conversation at a path.
+
+    Args:
+        messages: the outermost conversation.
+        path: path of the call, as in `wait.path`.
+
+    Raises:
+        KeyError: there is no such call.
+        UsageError: `messages` is not a `Messages` object, or `path` is not a tuple of IDs.
+    """
+    if not isinstance(messages, Messages):
+        raise argument_error("messages", "the Messages of a conversation", messages)
+    if isinstance(path, str) or not isinstance(path, Sequence) or not path:
+        msg = f"path must be a tuple of IDs, such as wait.path, not {path!r}"
+        raise UsageError(msg)
+    return messages.tool(*cast("Sequence[str]", path))
+
+
 def require_allow(allow: Collection[ApprovalChoice], *, edits: bool) -> None:
     """Raise `UsageError` if `allow` is empty, contains an invalid decision, or lacks `approve` while edits are allowed.
 
@@ -328,9 +348,16 @@ def require_allow(allow: Collection[ApprovalChoice], *, edits: bool) -> None:
         allow: the allowed decisions.
         edits: whether an approval may change the arguments.
     """
-    if not allow or isinstance(allow, str) or not set(allow) <= set(_CHOICES):
+    choices: object = allow
+    if isinstance(choices, str) or not isinstance(choices, Collection) or not _are_choices(choices):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
         msg = f"allow must contain {' or '.join(map(repr, _CHOICES))}, or both, not {allow!r}"
         raise UsageError(msg)
+    if not isinstance(edits, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise argument_error("edits", "True or False", edits)
     if edits and "approve" not in allow:
         msg = "edits=True requires 'approve' in allow"
         raise UsageError(msg)
+
+
+def _are_choices(values: Collection[object]) -> bool:
+    return len(values) > 0 and all(value in _CHOICES for value in values)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 from typing_extensions import TypeVar
 
+from chat_core._arguments import argument_error
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.tasks import RunTaskGroup
@@ -45,6 +46,8 @@ async def decide(tools: ChatTools[PauseT], call: FunctionCall) -> Action[PauseT]
     Raises:
         UsageError: the chat has no such tool, or the arguments are invalid.
     """
+    if not isinstance(call, FunctionCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise argument_error("call", "a FunctionCall, such as FunctionCall('pay', {'cents': 100})", call)
     _, scope = tools.owners[_require_known_tool(tools, call.name)]
     arguments = _validate_arguments(tools, call)
     if scope.always is not None:
@@ -191,7 +194,7 @@ class _DirectRun(Run[Any, PauseT]):
 
 
 def _require_known_tool(tools: ChatTools[PauseT], name: str) -> str:
-    if name not in tools.owners:
+    if not isinstance(name, str) or name not in tools.owners:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
         msg = f"this chat has no tool {name!r}: its tools are {', '.join(tools.owners) or 'none'}"
         raise UsageError(msg)
     return name

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import ClassVar, final
+from typing import ClassVar, cast, final
 
+from chat_core._arguments import argument_error, require_text
 from chat_core.messages._fields import (
     Fields,
     MalformedError,
@@ -102,6 +103,12 @@ def _read_name(value: object) -> str:
     raise MalformedError(describe_mismatch("a string", value))
 
 
+def _require_grant(grant: object) -> Grant:
+    if not isinstance(grant, Grant):
+        raise argument_error("grants", "a list of Grant objects", [grant])
+    return grant
+
+
 @final
 class Grants:
     """The grants of a conversation, including expired and revoked grants, in the order in which they were given."""
@@ -109,7 +116,9 @@ class Grants:
     __slots__ = ("_by_id",)
 
     def __init__(self, grants: Iterable[Grant] = ()) -> None:
-        self._by_id: dict[str, Grant] = {grant.id: grant for grant in grants}
+        if not isinstance(grants, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("grants", "a list of Grant objects", cast("object", grants))
+        self._by_id: dict[str, Grant] = {_require_grant(grant).id: grant for grant in grants}
 
     def __iter__(self) -> Iterator[Grant]:
         return iter(self._by_id.values())
@@ -144,8 +153,9 @@ class Grants:
 
         Raises:
             KeyError: the conversation has no such grant.
-            UsageError: `by` is not a string, or `at` has no time zone.
+            UsageError: `id` or `by` is not a string, or `at` has no time zone.
         """
+        require_text(id=id)
         grant = self._by_id.get(id)
         if grant is None:
             msg = f"no grant with id {id!r}; the conversation has: {', '.join(self._by_id) or 'none'}"

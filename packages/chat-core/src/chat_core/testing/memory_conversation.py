@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias, final
 
+from chat_core._arguments import argument_error
 from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.messages import Messages, Role, Tool, ToolStatus, Turn, codec
 
@@ -53,6 +54,8 @@ class MemoryConversation:
         renew_every: float | None = None,
         on_call: Callable[[Call], None] | None = None,
     ) -> None:
+        if messages is not None and not isinstance(messages, Messages):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("messages", "Messages or None", messages)
         self._messages = messages if messages is not None else Messages()
         self._id = id
         self._owner = owner

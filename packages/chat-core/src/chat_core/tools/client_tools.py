@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NoReturn, cast, final
 
+from chat_core._arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall
 from chat_core.messages.content import ClientToolObjects
@@ -42,6 +43,10 @@ class ClientTools(ToolScope[Paused]):
         """
         self._defer = Defer(expires_in)
         self._max_tools = max_tools
+        if type(max_tools) is not int:
+            raise argument_error("max_tools", "a whole number", max_tools)
+        if isinstance(declarations, (str, Mapping)) or not isinstance(declarations, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("declarations", "a list of JSON objects", cast("object", declarations))
         items = list(declarations)
         if len(items) > max_tools:
             msg = f"the client declares {len(items)} tools, but {max_tools} are allowed: raise max_tools"

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from chat_core._arguments import require_optional_text
 from chat_core.errors import UsageError
 from chat_core.messages import File
 from chat_core.provider import ToolDeclaration
@@ -33,7 +34,7 @@ class ToolOptions:
         sequential: whether the call waits for all earlier calls of the response, and all later calls wait for it.
 
     Raises:
-        UsageError: `timeout` is not a positive number.
+        UsageError: `timeout` is not a positive number, or `description` is not a string.
     """
 
     name: str | None = None
@@ -43,6 +44,7 @@ class ToolOptions:
     sequential: bool = False
 
     def __post_init__(self) -> None:
+        require_optional_text(description=self.description)
         seconds: Any = self.timeout
         if seconds is None:
             return
