@@ -74,6 +74,15 @@ async def test_cookies_of_a_response_are_not_stored() -> None:
     assert ["cookie" in exchange.headers for exchange in server.exchanges] == [False, False]
 
 
+async def test_a_session_of_the_caller_stores_cookies() -> None:
+    with LoopbackServer(lambda exchange: exchange.answer(200, {"set-cookie": "a=b; path=/"})) as server:
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+            transport = AiohttpTransport(session)
+            for _ in range(2):
+                await transport.send(ask(server.host))
+    assert ["cookie" in exchange.headers for exchange in server.exchanges] == [False, True]
+
+
 async def test_an_exception_that_is_not_a_client_error_is_raised_unchanged() -> None:
     async def breaks(_session: object, _context: object, _params: object) -> None:
         raise ZeroDivisionError

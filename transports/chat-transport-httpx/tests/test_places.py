@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import pytest
 from chat_core.transport import Request
 from chat_transport_httpx import HttpxTransport
@@ -59,17 +60,22 @@ async def test_each_request_to_a_cached_url_has_its_own_body_and_length() -> Non
 
 
 @pytest.mark.anyio
-async def test_a_cookie_of_a_response_is_sent_with_later_requests() -> None:
+@pytest.mark.parametrize(
+    ("own", "sent"),
+    [pytest.param(True, [False, False, False], id="own"), pytest.param(False, [False, True, True], id="of-the-caller")],
+)
+async def test_only_a_client_of_the_caller_stores_cookies(own: bool, sent: list[bool]) -> None:
     peer = Server()
     server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
     host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    transport = HttpxTransport()
-    for _ in range(3):
-        await transport.send(Request("POST", "http", host, "/v1", (), b"{}"))
-    await transport.aclose()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        transport = HttpxTransport() if own else HttpxTransport(client)
+        for _ in range(3):
+            await transport.send(Request("POST", "http", host, "/v1", (), b"{}"))
+        await transport.aclose()
     server.close()
 
-    assert ["\r\ncookie: place=7\r\n" in head.lower() for head in peer.heads] == [False, True, True]
+    assert ["\r\ncookie: place=7\r\n" in head.lower() for head in peer.heads] == sent
 
 
 @pytest.mark.anyio

@@ -32,7 +32,8 @@ class AiohttpTransport(HttpTransport):
     This transport needs a third of the CPU time of the default transport. It is safe to share between tasks, and may be
     used from several event loops, also at the same time. Connections are pooled; exiting a stream early closes its
     connection at once. Redirects are never followed, because the secret and the conversation in a request are meant for
-    one host. Cookies are not stored.
+    one host. Cookies are not stored, because requests with different keys share a transport; a session of the caller
+    stores them in its own jar.
 
     Args:
         session: a session of the caller, who owns it: the transport never closes it, and ignores its own connection

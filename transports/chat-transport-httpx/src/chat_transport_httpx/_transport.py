@@ -27,7 +27,8 @@ class HttpxTransport(HttpTransport):
 
     The transport is safe to share between tasks, and may be used from several event loops, also at the same time.
     Connections are pooled; exiting a stream early closes its connection at once. Redirects are never followed, because
-    the secret and the conversation in a request are meant for one host.
+    the secret and the conversation in a request are meant for one host. Cookies are not stored, because requests with
+    different keys share a transport; a client of the caller stores them in its own jar.
 
     Args:
         client: an `AsyncClient` of httpx or httpx2. The caller owns it: the transport never closes it, and ignores its
