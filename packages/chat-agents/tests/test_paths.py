@@ -194,6 +194,7 @@ async def test_a_path_has_the_events_of_the_documented_table(path: str, number: 
         session = await AgentSession.open(store, "s", flow="desk")
         async with AgentEngine(provider, config).run(Desk(), session, "go") as run:
             events = [event async for event in run]
+        assert session.messages == (await store.load("s")).messages
 
     assert short(events) == expected_events(path, story, number, after_text=after_text)
     sent = b"".join([to_sse_event(event) for event in events]).decode()

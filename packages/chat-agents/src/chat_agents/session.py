@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final, cast, final
 from uuid import uuid4
 
-from chat_core import ConversationBusyError, InvalidDocumentError, Messages, NewerVersionError, UsageError
+from chat_core import ChatError, ConversationBusyError, InvalidDocumentError, Messages, NewerVersionError, UsageError
 from chat_core.json import dump_bytes, dumps, loads
 from chat_store import (
     ConversationClosedError,
@@ -260,9 +260,12 @@ class AgentSession:
             self._messages, revision = conversation.messages, conversation.revision
             try:
                 yield conversation
-            except BaseException:
+            except BaseException as error:
                 if conversation.revision == revision:  # nothing of the block is stored
                     self._messages = before
+                elif isinstance(error, Exception):  # the last changes may not be stored
+                    with suppress(ChatError, OSError):
+                        self._messages = (await store.load(self.id)).messages
                 raise
 
     def touch(self) -> None:
