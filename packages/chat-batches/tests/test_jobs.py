@@ -361,7 +361,7 @@ async def test_a_busy_conversation_is_answered_by_a_later_attempt(world: World) 
     world.clock.move(30)
     async with world.store.open("chat-1") as busy:
         await busy.claim()
-        with pytest.raises(ConflictError, match="live run"):
+        with pytest.raises(ConflictError, match="active run"):
             await world.step()
         assert sorted(await world.texts()) == ["Answer 0.", "Question 1?"]
         assert (await world.jobs.report("nightly")).state == "running"
@@ -378,7 +378,7 @@ async def test_a_busy_conversation_is_part_of_a_later_submission(world: World) -
     await world.queue()
     async with world.store.open("chat-1") as busy:
         await busy.claim()
-        with pytest.raises(ConflictError, match="live run"):
+        with pytest.raises(ConflictError, match="active run"):
             await world.step()
         assert not world.server.batches
     await world.run()

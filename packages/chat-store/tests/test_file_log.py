@@ -102,7 +102,7 @@ async def test_a_live_run_blocks_other_claims_until_it_is_released(path: Path) -
     async with FileConversation.open(path) as mine, FileConversation.open(path) as yours:
         await mine.claim()
         before = content_of(path)
-        with pytest.raises(ConflictError, match="live run"):
+        with pytest.raises(ConflictError, match="active run"):
             await yours.claim()
         with pytest.raises(ConflictError, match="already"):
             await mine.claim()
@@ -227,7 +227,7 @@ async def test_calls_and_turns_of_a_live_run_cannot_be_changed_by_others(path: P
             person.messages.tool("due" if state == "due" else "new").approve(by="ana", arguments={"cents": 5})
         else:
             person.messages.append("user", Turn([Text("And?")]))
-        with pytest.raises(ConflictError, match="live run"):
+        with pytest.raises(ConflictError, match="active run"):
             await person.save()
         person.messages.tool("two").reject(by="ana")
         with pytest.raises(ConflictError):

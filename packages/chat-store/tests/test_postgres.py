@@ -502,7 +502,7 @@ async def test_leases_are_compared_by_the_clock_of_the_database_server(
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
             await run.claim()
-            with pytest.raises(ConflictError, match="live run"):
+            with pytest.raises(ConflictError, match="active run"):
                 await other.claim()
             (said,) = database.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")[0]
             ((until,),) = database.execute("SELECT until FROM chat_conversations")

@@ -64,7 +64,7 @@ async def test_redaction_removes_content_from_a_file_that_remains_usable(tmp_pat
     async with FileConversation.create(path, conversation(), owner="ana") as stored:
         await stored.apply(meta={"title": CARD}, jobs=[Job("index", "1", {"card": CARD})])
         await stored.post(Turn([Text("Later.")]), key="1")
-        with pytest.raises(ConflictError, match="live run"):
+        with pytest.raises(ConflictError, match="active run"):
             await stored.claim()
             try:
                 await FileConversation.redact(path, 0, **WHO)
@@ -174,7 +174,7 @@ async def test_redacted_text_is_removed_from_longer_texts_above_a_minimum_length
 async def test_redacting_a_turn_after_the_last_is_refused() -> None:
     async with MemoryStore() as store:
         name = await store.create(conversation())
-        with pytest.raises(UsageError, match="has 3 turns, counted from 0"):
+        with pytest.raises(UsageError, match="index of a turn, which is less than 3"):
             await store.redact(name, 3, **WHO)
         await store.redact(name, 2, **WHO)
 

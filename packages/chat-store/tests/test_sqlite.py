@@ -227,7 +227,7 @@ async def test_a_locked_file_makes_a_write_time_out_and_loses_no_decision(path: 
         assert isinstance((await store.load(name)).messages.tool("a").status, Approved)
 
 
-async def test_a_file_locked_in_another_journal_mode_times_out(path: Path) -> None:
+async def test_a_file_that_is_locked_before_its_first_use_raises_timeout_error(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE customers (name TEXT)")
     with writing(path):
@@ -350,7 +350,7 @@ async def test_marks_of_a_missing_turn_raise_invalid_document(path: Path) -> Non
 @pytest.mark.parametrize(
     ("change", "number", "told"),
     [
-        ("DELETE FROM chat_entries", 1, r"entry 1 .* has the number 2"),
+        ("DELETE FROM chat_entries", 1, r"entry 1 .* is numbered 2"),
         ("DELETE FROM chat_entries", 2, r"it has only 1 of 2 entries"),
         ('UPDATE chat_entries SET entry = \'{"n":2,"tools":7}\', crc = NULL', 2, r"entry 2 of .* 'x' cannot be read"),
         ("UPDATE chat_entries SET entry = '7', crc = NULL", 2, r"entry 2 of .* 'x' cannot be read"),

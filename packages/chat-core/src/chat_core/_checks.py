@@ -27,7 +27,7 @@ _ABILITIES: dict[type, str] = {CompletionProvider: "complete", StreamProvider: "
 
 @final
 class Nothing:
-    """A class without instances, used to turn a parameter type into a union.
+    """Placeholder class without instances that turns a parameter type into a union.
 
     For a parameter of the type `ToolScope[T] | Nothing`, the type checker ty solves `T`. For `ToolScope[T]` alone, it
     infers an unknown pause type for arguments of several classes and accepts every argument.
@@ -75,7 +75,7 @@ def require_scope(scope: ToolScope[AddedT] | Nothing) -> ToolScope[AddedT]:
 
 
 def require_action(action: Withhold[AddedT] | Nothing) -> Withhold[AddedT]:
-    """Return `action`, or raise `UsageError` if it is not an action that withholds the call."""
+    """Return `action`, or raise `UsageError` if it is not `RequireApproval`, `Schedule` or `Reject`."""
     if not isinstance(action, Withhold):
         msg = (
             f"with_interrupted() needs RequireApproval(...), Schedule(...) or Reject(...), not {action!r}: "
@@ -118,14 +118,14 @@ def require_memory(memory: object, scope: object) -> None:
 
 
 def require_instructions(instructions: object) -> None:
-    """Raise `UsageError` unless `instructions` is a text or a function."""
+    """Raise `UsageError` unless `instructions` is a string or a function."""
     if not isinstance(instructions, str) and not callable(instructions):
         msg = f"with_instructions() needs a text, or a function of the RunContext, not {instructions!r}"
         raise UsageError(msg)
 
 
 def require_factory(kind: object, factory: object) -> None:
-    """Raise `UsageError` unless `factory` is callable and `kind` can be the type of a value."""
+    """Raise `UsageError` unless `factory` is callable and `kind` is a type."""
     name = type_name(kind)
     if not callable(factory):
         msg = (

@@ -28,7 +28,7 @@ SHUTDOWN_SECONDS: Final = 5.0
 """Maximum time in seconds that the exit of the process waits for the thread of the loop."""
 
 _POLL_SECONDS: Final = 1.0
-"""Interval in seconds at which a waiting thread checks its task, because a wake-up may be lost to another thread."""
+"""Interval in seconds at which a waiting thread checks its task again, in case it missed the wake-up."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""One prompt to a model with `ask()`."""
+"""The function `ask()`, which sends one prompt to a model."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def ask(
         output: type of the structured output. By default, the response is text.
         system: instructions for the model.
         tools: tools that the model may call.
-        options: options of the request.
+        options: settings of the request, such as `temperature`.
 
     Raises:
         UsageError: the model is unknown.

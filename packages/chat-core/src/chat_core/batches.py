@@ -1,7 +1,7 @@
-"""The protocol of providers that process many requests as one batch, and the values that they exchange.
+"""The protocol for providers that process many requests as one batch, and its data classes.
 
-A batch is submitted with one or a few requests and processed within hours, at a lower price. `chat_batches` uses this
-protocol. Applications that submit the conversations of a chat use that package.
+A batch is submitted with one or a few HTTP requests and processed within hours, at a lower price. To submit the
+conversations of a chat, use the package `chat_batches`, which is based on this protocol.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ BatchOutcome: TypeAlias = Literal["completed", "cancelled", "expired", "failed"]
 @final
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """An encoded request, which was not sent.
+    """A request that is encoded but not sent yet.
 
     Attributes:
         body: body of the request, as `CompletionProvider.complete()` sends it.
-        data: what the provider needs to submit the request and to decode its response.
+        data: provider-specific data for submitting the request and decoding its response.
     """
 
     body: bytes = field(repr=False)
@@ -48,7 +48,7 @@ class Batch:
     Attributes:
         id: id of the batch at the provider.
         name: unique name of the batch. The ids of its requests begin with this name.
-        data: what the provider needs to read the results.
+        data: provider-specific data for reading the results.
     """
 
     id: str
@@ -95,7 +95,7 @@ class BatchItem:
 
     @property
     def usage(self) -> Usage:
-        """The usage of the request."""
+        """Token usage of the request, also of a failed request."""
         if self.turn is not None:
             return self.turn.usage
         return NO_USAGE if self.error is None else self.error.usage
@@ -117,7 +117,7 @@ class BatchProvider(CompletionProvider, Protocol):
         Args:
             messages: conversation to send; not changed.
             tools: tools that the model may call.
-            options: options of the request.
+            options: settings of the request, such as `temperature`.
             structured_output: schema of the structured output, or `None` for text.
 
         Raises:
@@ -152,7 +152,7 @@ class BatchProvider(CompletionProvider, Protocol):
             The batch, or `None` if the server does not have it.
 
         Raises:
-            BatchInDoubtError: it is unknown whether one of the server's batches is this batch.
+            BatchInDoubtError: a batch on the server may be this batch, but this cannot be determined.
             ChatError: the request failed.
         """
         ...
@@ -183,10 +183,5 @@ class BatchProvider(CompletionProvider, Protocol):
 
 
 def request_id(name: str, index: int) -> str:
-    """Return the id of a request in a batch, which every provider accepts, unlike ids that an application chooses.
-
-    Args:
-        name: name of the batch.
-        index: index of the request in the batch.
-    """
+    """Return the id of request number `index` in the batch `name`. Every provider accepts ids of this form."""
     return f"{name}-{index}"

@@ -325,7 +325,7 @@ class ChatBuilder(_ChatConfigurable[PauseT_co], Generic[OutT_co, PauseT_co]):
         """Request structured output, validated as `output_type`.
 
         Args:
-            output_type: any type that pydantic can describe as JSON.
+            output_type: any type for which pydantic can create a JSON schema.
             max_retries: maximum number of times that an invalid response is sent back to the model.
 
         Raises:
@@ -390,7 +390,7 @@ class ReadyChatBuilder(_ChatConfigurable[PauseT_co], Generic[ModelT_co, OutT_co,
         """Request structured output, validated as `output_type`.
 
         Args:
-            output_type: any type that pydantic can describe as JSON.
+            output_type: any type for which pydantic can create a JSON schema.
             max_retries: maximum number of times that an invalid response is sent back to the model.
 
         Raises:

@@ -270,7 +270,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         return ChatTool(self._plan, name, description, output)
 
     def with_model(self, model: CompletionProvider) -> Chat[OutT_co, PauseT_co]:
-        """Return a chat with the settings and tools of this chat, and with another model. The new chat does not stream.
+        """Return a copy of this chat that uses another model. The new chat does not stream.
 
         Args:
             model: provider of the new chat.

@@ -129,8 +129,8 @@ class Conversation(Protocol):
         """Release the lease. Do not raise if the lease was lost or never acquired.
 
         Args:
-            looked_at: when the run last examined the waiting calls, if it has nothing left to do. Workers must not be
-                offered the conversation until a change is stored or a deadline after this time passes. Default: the
-                run ended early, so another run may continue.
+            looked_at: time at which the run last examined the waiting calls. Pass it only if the run has nothing left
+                to do. The store then offers the conversation to workers only after a later change or deadline. Default:
+                the run ended early, so another run may continue.
         """
         ...

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 _Send = Callable[[Sequence[str]], Awaitable[EmbeddingsResponse]]
 _OF_EVERY_REQUEST = (AuthenticationError, NotFoundError, PermissionDeniedError, QuotaExceededError, UsageError)
-"""Errors that every request would have, whatever its texts are."""
+"""Errors that do not depend on the texts of a request, such as a rejected API key."""
 _OF_ONE_TEXT = (InvalidRequestError, InvalidResponseError)
-"""Errors that one text of a request may have caused."""
+"""Errors that a single text of a request may cause."""
 
 
 class Texts(Protocol):
@@ -59,7 +59,7 @@ async def embed(
     Args:
         provider: provider that computes the embeddings.
         texts: texts to embed.
-        options: options of each request.
+        options: settings of each request.
         settings: settings of the chat, with its retry policy and observers.
         allow_failures: whether to return errors of single texts in `failures` instead of raising the first error.
 
@@ -78,7 +78,7 @@ async def embed(
 
 
 def _split_texts(texts: Texts, metadata: ProviderMeta) -> list[Sequence[str]]:
-    """Return the texts in batches within the limits of the provider."""
+    """Split the texts into batches that the provider accepts."""
     size, limit = max(1, metadata.max_embedding_batch), metadata.max_embedding_characters
     if limit is None:
         return [texts[start : start + size] for start in range(0, len(texts), size)]

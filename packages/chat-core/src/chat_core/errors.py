@@ -29,7 +29,7 @@ ChatError                            base class; carries usage, metadata, attemp
 ├── ToolMissingError                 the chat lacks the tools of calls that wait or were decided
 ├── BatchExpiredError                a request of a batch was not processed in time; retryable
 ├── BatchCancelledError              a request of a batch was not processed because the batch was cancelled; retryable
-├── BatchInDoubtError                it is unknown whether a batch was submitted; a person must look
+├── BatchInDoubtError                it is unknown whether a batch was submitted; check manually
 ├── ConflictError                    another run owns the conversation or decided the call
 ├── LeaseLostError                   another run took the conversation over
 └── InvalidDocumentError             a stored conversation cannot be read
@@ -54,7 +54,7 @@ class ChatError(Exception):
 
     Attributes:
         usage: tokens that the run used before it failed.
-        metadata: what the provider reported in the failed request, or `None`.
+        metadata: data that the provider reported about the failed request, or `None`.
         attempts: number of attempts of the failed request.
         partial: the part of the response received before the failure. It is not in the history, and none of its tool
             calls ran.
@@ -131,7 +131,7 @@ class UnsupportedPartError(UsageError):
 
 @final
 class UnsupportedOptionError(UsageError):
-    """The provider does not support an option in this configuration, or in any."""
+    """The provider does not support an option, at least not in this configuration."""
 
 
 class NetworkError(ChatError):
@@ -161,7 +161,7 @@ class ProviderError(ChatError):
     Attributes:
         status: HTTP status, if there was one.
         code: the provider's error code, if it sent one.
-        request_id: id of the request at the provider, for its support.
+        request_id: the provider's id of the request, for support inquiries.
         body: body of the error response, for logs; it contains no credentials of the caller.
     """
 
@@ -246,7 +246,7 @@ class InvalidResponseError(ChatError):
     """The response violates the protocol, or the output type of the chat.
 
     Attributes:
-        path: place in the response, such as `choices[0].message`.
+        path: path of the invalid value in the response, such as `choices[0].message`.
         raw: the response, or its invalid piece, as received; at most the first MiB of it.
     """
 
@@ -258,7 +258,7 @@ class InvalidResponseError(ChatError):
 
 @final
 class RefusalError(ChatError):
-    """The model refused to give a structured answer. The message and `partial` have its text."""
+    """The model refused to give a structured answer. The message and `partial` contain its text."""
 
 
 @final
@@ -289,10 +289,10 @@ class InterruptedToolsError(ChatError):
 class PolicyError(ChatError):
     """A policy or a grant rule raised an exception for calls that wait or were decided.
 
-    The calls and their decisions are unchanged.
+    The calls and their decisions are unchanged. The other decided calls have run and their results are recorded.
 
-    `__cause__` is that exception. The other decided calls have run and their results are recorded. Correct the function
-    and run again. If a grant rule raised the exception, the call waits for an approver.
+    `__cause__` is the raised exception. Correct the function that raised it and run again. If a grant rule raised it,
+    the call waits for an approver.
 
     Attributes:
         tool_ids: ids of the calls.
@@ -359,12 +359,12 @@ class ConflictError(ChatError):
 class LeaseLostError(ChatError):
     """Another run took over the conversation after this run's lease expired.
 
-    Results that this run produces afterwards do not count as the results of its calls.
+    Results that this run produces afterwards are not used as results of its calls.
     """
 
 
 class InvalidDocumentError(ChatError, ValueError):
-    """A stored conversation cannot be read. `path` is the place of the error in the document."""
+    """A stored conversation cannot be read. `path` is the position of the error in the document."""
 
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(f"{path}: {message}" if path else message)

@@ -22,7 +22,7 @@ from chat_core.messages._tool_codec import write_data
 from chat_core.usage import Usage
 
 OMITTED = frozenset({"text_so_far"})
-"""Fields that are not written, because they repeat the contents of earlier events."""
+"""Fields that are omitted because they repeat the contents of earlier events."""
 
 
 class JsonRecord:
@@ -31,7 +31,7 @@ class JsonRecord:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, object]:
-        """Return the fields as a JSON object. A field with the default `None` is omitted while it is `None`.
+        """Return the fields as a JSON object. A field whose default is `None` is omitted if its value is `None`.
 
         Raises:
             UsageError: a value that the application provided cannot be converted to JSON.
@@ -52,8 +52,8 @@ class JsonEvent(JsonRecord):
     def to_dict(self) -> dict[str, object]:
         """Return the event as a JSON object, described by `chat_core.events.event_schema()`.
 
-        Calls, turns and files are written as in a stored conversation. Fields that are `None` by default are omitted
-        while they are `None`.
+        Calls, turns and files are written as in a stored conversation. Fields whose default is `None` are omitted if
+        their value is `None`.
 
         Raises:
             UsageError: a value of the application, such as reported progress, cannot be written as JSON.

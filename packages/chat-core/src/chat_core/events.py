@@ -97,7 +97,7 @@ class StructuredDelta(JsonEvent):
 
     Attributes:
         text: the new piece.
-        text_so_far: all pieces so far, in a list that all deltas of the response share and that keeps growing.
+        text_so_far: list of all pieces so far. All deltas of the response share this list, and new pieces are appended.
         count: number of pieces up to and including this delta.
     """
 
@@ -140,7 +140,7 @@ class StepFinished(JsonEvent):
 @final
 @dataclass(slots=True)
 class AttemptReset(JsonEvent):
-    """The deltas of this step so far are void, because its request is sent again.
+    """The request of this step is sent again, so discard the deltas of this step received so far.
 
     Attributes:
         attempt: number of the new attempt.

@@ -27,7 +27,7 @@ class ProviderRequest:
         messages: conversation to send. To change it, a middleware passes another `Messages`. The history of the run
             does not change.
         tools: tools that the model may call.
-        options: options of the request.
+        options: settings of the request, such as `temperature`.
         structured_output: schema of the structured output, or `None` for text.
         attempt: number of the attempt, and the errors of earlier attempts.
     """

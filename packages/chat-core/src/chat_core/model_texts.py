@@ -346,7 +346,7 @@ _MARKUP_ESCAPES: Final = {ord(character): f"\\u{ord(character):04x}" for charact
 _INVISIBLE_LETTERS: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Characters that are not shown although they count as letters or marks, so that a text can be hidden in them."""
+"""Letters and marks that are not displayed, so that text could be hidden in them."""
 
 
 def _remove_invisible(text: str) -> str:

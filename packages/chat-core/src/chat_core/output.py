@@ -66,7 +66,7 @@ class TextOutput:
 
 @final
 class StructuredOutput(Generic[ValueT]):
-    """The structured output of a chat, a value of any type that pydantic can describe.
+    """The structured output of a chat, a value of any type for which pydantic can create a JSON schema.
 
     The value is decoded from a JSON response. Providers require an object at the root of a schema. Other types (lists,
     unions, numbers) are requested as `{"value": …}` and unwrapped by `decode()`. The wrapper is visible only in
@@ -79,7 +79,7 @@ class StructuredOutput(Generic[ValueT]):
         """Create the validator and the JSON Schema of a type.
 
         Raises:
-            UsageError: pydantic cannot describe the type as JSON.
+            UsageError: pydantic cannot create a JSON schema for the type.
         """
         self._adapter, schema, self._enveloped = _build_adapter(form)
         self._schema = OutputSchema(_schema_name(form), schema)

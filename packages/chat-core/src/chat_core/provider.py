@@ -220,7 +220,7 @@ class TokenCounter(Protocol):
         Args:
             messages: conversation to count; not changed.
             tools: tools that the model may call.
-            options: options of the request.
+            options: settings of the request, such as `temperature`.
             structured_output: schema of the structured output, or `None` for text.
 
         Raises:
@@ -284,7 +284,7 @@ class CompletionProvider(Protocol):
         Args:
             messages: conversation to send; not changed.
             tools: tools that the model may call.
-            options: options of the request.
+            options: settings of the request, such as `temperature`.
             structured_output: schema of the structured output, or `None` for text.
 
         Raises:
@@ -316,7 +316,7 @@ class StreamProvider(Protocol):
         Args:
             messages: conversation to send; not changed.
             tools: tools that the model may call.
-            options: options of the request.
+            options: settings of the request, such as `temperature`.
             structured_output: schema of the structured output, or `None` for text.
 
         Raises:
@@ -367,7 +367,7 @@ class EmbeddingsProvider(Protocol):
 
         Args:
             texts: texts to embed, at most `max_embedding_batch`.
-            options: options of the request.
+            options: settings of the request, such as `temperature`.
 
         Raises:
             ChatError: the request failed; `usage` has the reported usage.

@@ -136,16 +136,16 @@ class Wait(JsonRecord):
     """A tool call that a paused run waits for.
 
     Attributes:
-        kind: what the call waits for: an approval, a scheduled time, an external result, or, if it was interrupted, a
+        kind: kind of wait: for an approval, a scheduled time, an external result, or, if the call was interrupted, a
             record of its outcome.
         tool_id: id of the tool call, in the conversation that `path` leads to.
         path: ids from the outermost tool call to this one; `(tool_id,)` if no chat is nested.
         name: name of the tool.
         arguments: validated arguments with which the tool would run.
-        expires_at: deadline. After it, the call can no longer be approved. A call that waits for its result or was
-            interrupted then fails.
+        expires_at: deadline after which the call cannot be approved. A call that waits for its result or was
+            interrupted fails at this time.
         at: time from which a scheduled call may run, or from which an interrupted call fails.
-        error: why an approval was revoked, or the reason of the interruption.
+        error: reason for which an approval was revoked or the call was interrupted.
         of: role or name of the principal that must decide, from `RequireApproval(of=...)`.
         conversation: id of the conversation. `None` for plain messages, unless `Paused.of_conversation()` set it.
         owner: user who owns the conversation, or `None` if it has no owner.
@@ -236,7 +236,7 @@ _REASONS: dict[WaitKind, PauseReason] = {
 @final
 @dataclass(frozen=True, slots=True)
 class Paused(JsonEvent):
-    """Pause of a run, which waits for decisions or for a time. The history contains everything that happened.
+    """Result of a run that paused to wait for decisions or for a time. The history contains everything that happened.
 
     Attributes:
         waiting: the waiting tool calls.
@@ -264,7 +264,9 @@ class Paused(JsonEvent):
         return replace(self, waiting=tuple([replace(wait, path=(tool_id, *wait.path)) for wait in self.waiting]))
 
     def of_conversation(self: PauseT, id: str, owner: str | None = None, /) -> PauseT:  # noqa: PYI019, A002 - as above
-        """Return a copy of this pause whose waits name their conversation, for front ends that show several.
+        """Return a copy of this pause whose waits contain the given conversation and owner.
+
+        Front ends that show several conversations need them.
 
         Args:
             id: id of the conversation.

@@ -15,7 +15,7 @@ MOST_SECONDS: Final = 36525 * 24 * 60 * 60
 
 
 def require_text(**texts: object) -> None:
-    """Raise an error unless each of these arguments is a string that every database can store.
+    """Raise an error unless each argument is a string that every database can store.
 
     Raises:
         UsageError: an argument is not a string, or has a null character or an unpaired surrogate.
@@ -29,10 +29,10 @@ def require_text(**texts: object) -> None:
 
 
 def require_optional_text(**texts: object) -> None:
-    """Raise an error unless each of these arguments is None or a string that every database can store.
+    """Raise an error unless each argument is None or a string that every database can store.
 
     Raises:
-        UsageError: an argument is neither None nor such a string.
+        UsageError: an argument is not a string, or has a null character or an unpaired surrogate.
     """
     for name, text in texts.items():
         if text is not None:
@@ -68,7 +68,7 @@ def require_whole(name: str, value: object, least: int = 0) -> None:
     """Raise an error unless an argument is an integer of at least `least` that every database can store.
 
     Raises:
-        UsageError: the argument is not such a number.
+        UsageError: the argument is not an integer, or is out of range.
     """
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or not least <= cast("int", value) <= MOST_WHOLE:
@@ -118,7 +118,7 @@ def type_error(name: str, expected: str, value: object) -> UsageError:
 
     Args:
         name: the name of the argument.
-        expected: a description of the right values.
+        expected: a description of the allowed values.
         value: the argument.
     """
     return UsageError(f"{name} must be {expected}, not {_describe_value(value)}")

@@ -35,13 +35,13 @@ class Head:
     Attributes:
         id: the id of the conversation.
         person: the user in charge, if any.
-        incarnation: a random text, which differs after the conversation was deleted and its id was used again.
+        incarnation: a random text, which distinguishes a new conversation from a deleted one with the same id.
         entries: the number of entries in the log of the conversation.
         revision: the number of durable changes.
         fence: the number of runs so far, plus the number of dead runs whose lease was revoked.
         holder: host name and process id of the run that has, or had, the lease.
-        lease_until: when the lease expires, None if it was released.
-        due: when a run can continue the conversation, None if it needs a decision or a turn first.
+        lease_until: time at which the lease expires, None if it was released.
+        due: time from which a run can continue the conversation, None if it needs a decision or a turn first.
         snapshot: the number of the newest entry that contains a snapshot of the messages, 0 if there is none.
         meta: the columns that describe the conversation.
     """
@@ -119,8 +119,8 @@ class DamagedWait:
     Attributes:
         conversation: the id of the conversation.
         person: the user in charge of the conversation, if any.
-        tool: the column with the id of the outermost call, which may be damaged.
-        place: the column with the number of the wait within that call, which may be damaged.
+        tool: the content of the column with the id of the outermost call, which may be damaged.
+        place: the content of the column with the number of the wait within that call, which may be damaged.
         cursor: the position of the row in the list of waiting calls.
     """
 
@@ -163,7 +163,7 @@ class WriteTransaction(ReadTransaction, Protocol):
     """A transaction that excludes other writers of the conversation until it is committed or rolled back."""
 
     def write_head(self, head: Head, *, is_change: bool = False) -> None:
-        """Insert or replace the row of the conversation.
+        """Insert the row of the conversation, or replace the existing row.
 
         Args:
             head: the new row.
@@ -237,7 +237,7 @@ class Backend(JobStorage, Protocol):
         ...
 
     def count_conversations(self, filters: MetaFilter) -> int:
-        """Return the number of conversations with the owner, the state and the kind of ids of the filters."""
+        """Return the number of conversations that match the owner, the state and the kind of ids in the filters."""
         ...
 
     def list_jobs(self, now: datetime, filters: JobFilter) -> list[StoredJob]:
@@ -245,9 +245,9 @@ class Backend(JobStorage, Protocol):
         ...
 
     def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> None:
-        """Store text deltas, except those of workers that do not have their job.
+        """Store text deltas. Deltas from workers that have lost their job are ignored.
 
-        Deltas of another response replace those that the conversation has.
+        Deltas of a new response replace the stored deltas of the conversation.
 
         Args:
             deltas: the deltas to store.
@@ -256,7 +256,7 @@ class Backend(JobStorage, Protocol):
         ...
 
     def read_deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
-        """Return the text deltas of conversations, each after a position, in the order of their positions."""
+        """Return the text deltas after the given position of each conversation, in the order of positions."""
         ...
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
@@ -275,7 +275,7 @@ class Backend(JobStorage, Protocol):
         ...
 
     def erase_traces(self) -> None:
-        """Remove replaced and deleted data from the files of the database, as far as this process can."""
+        """Remove replaced and deleted data from the database files, if this process has access to them."""
         ...
 
     def subscribe(self, notifier: Notifier) -> None:

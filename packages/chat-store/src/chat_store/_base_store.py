@@ -42,7 +42,7 @@ class BaseStore(ListStore):
 
     Args:
         backend: the database. The store owns it, and `aclose()` closes it.
-        lease_seconds: how long a run may stall before another run can take over.
+        lease_seconds: seconds for which a run may stall before another run can take over.
         now: the clock. It returns times with a time zone.
     """
 
@@ -82,7 +82,7 @@ class BaseStore(ListStore):
         Args:
             messages: the messages to begin with. They are copied.
             id: the id of the conversation. Default: a random id.
-            person: the user whose task it is to decide waiting calls. It can be changed later.
+            person: the user in charge of deciding waiting calls. `assign()` can change it later.
             owner: the user who owns the conversation. The owner cannot be changed later.
             meta: the title, the flow and data of the application.
             jobs: jobs to queue in the same transaction.
@@ -112,7 +112,7 @@ class BaseStore(ListStore):
 
         The copy has the owner, the person in charge and the description of the original, and the conversation state
         after the last copied turn. Grants, posted turns, jobs and the earlier history are not copied. Every call in the
-        copy has ended, so it does not run again. The original does not change, and may have a live run or be closed.
+        copy has ended, so it does not run again. The original does not change, and may have an active run or be closed.
 
         Args:
             id: the id of the conversation to copy.
@@ -155,7 +155,7 @@ class BaseStore(ListStore):
         return Snapshot(id, messages, log.state.revision, log.person, log.owner, posted, log.live_until() is not None)
 
     async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
-        """Store changes made to the messages of a snapshot. They are merged call by call with changes stored since.
+        """Store changes made to the messages of a snapshot. They are merged per call with changes stored since then.
 
         Args:
             id: the id of the conversation.
@@ -167,7 +167,7 @@ class BaseStore(ListStore):
 
         Raises:
             ConflictError: another process decided or started a changed call, or both `messages` and the store have new
-                turns, or turns were added during a live run. Nothing was written.
+                turns, or turns were added during an active run. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the messages do not belong to this revision, or the revision does not exist.
         """
@@ -190,8 +190,8 @@ class BaseStore(ListStore):
 
         Args:
             id: the id of the conversation.
-            revision: the revision of the snapshot that the turns follow and the tools are from. Later decisions about
-                other calls are merged. Required with turns or tools.
+            revision: the revision of the snapshot to which the turns are appended and from which the tools come. Later
+                decisions about other calls are merged. Required with turns or tools.
             turns: turns to append, each with its role.
             tools: changed tool calls of the snapshot. To change a call inside another call, pass the outermost call.
             meta: changes to the description.
@@ -199,7 +199,7 @@ class BaseStore(ListStore):
 
         Raises:
             ConflictError: another process decided or started a changed call, or added turns, or turns were added during
-                a live run. Nothing was written.
+                an active run. Nothing was written.
             ConversationClosedError: turns or tools are given, and the conversation is closed. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the tools are not from this revision, or the revision does not exist.
@@ -244,7 +244,7 @@ class BaseStore(ListStore):
             jobs: jobs to queue, for example to index the conversation.
 
         Raises:
-            ConflictError: a run on the conversation is live.
+            ConflictError: the conversation has an active run.
             UnknownConversationError: no conversation with this id is stored.
         """
         require_changes(None, jobs)
@@ -286,11 +286,11 @@ class BaseStore(ListStore):
             id: the id of the conversation.
             target: the index of a turn, counted from 0, which includes its calls; or the id of an outermost tool call,
                 which includes its inner conversation; or the key of a posted turn.
-            by: who removes the content, for the record.
-            reason: why the content is removed, for the record. Do not repeat the content.
+            by: name of the user who removes the content, stored with the redaction.
+            reason: reason for the removal, stored with the redaction. Do not repeat the content.
 
         Raises:
-            ConflictError: a run on the conversation is live, or a call to redact has not ended. Nothing was changed.
+            ConflictError: the conversation has an active run, or a call to redact has not ended. Nothing was changed.
             TimeoutError: the content was removed, but traces remain in the files of the database, because another
                 process uses them. Call the method again.
             UnknownConversationError: no conversation with this id is stored.
@@ -305,7 +305,7 @@ class BaseStore(ListStore):
         """Delete a conversation and its history. A damaged conversation can be deleted, too.
 
         Raises:
-            ConflictError: a run on the conversation is live.
+            ConflictError: the conversation has an active run.
             UnknownConversationError: no conversation with this id is stored.
         """
         await finish_in_thread(self._create_log(id).delete)

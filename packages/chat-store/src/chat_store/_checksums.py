@@ -1,4 +1,4 @@
-"""Checksums of database rows, and functions that parse rows and detect damaged rows.
+"""Functions that compute checksums of database rows, parse rows, and detect damaged rows.
 
 A checksum is a CRC-32. It is NULL in rows that a version without checksums wrote. A trigger sets it to NULL if such a
 version changes a row.

@@ -16,14 +16,14 @@ from chat_store._entries import Document, ToolUpdated, TurnAdded, TurnMarked, pa
 from chat_store._log_state import LogState
 
 SMALLEST_TAIL = 64 * 1024
-"""The largest tail of a log, in bytes, for which no snapshot is written."""
+"""Maximum size in bytes of a log tail for which no snapshot is written."""
 LARGEST_RATIO = 2
-"""The largest tail for which no snapshot is written, as a multiple of the size of the entry before the tail."""
+"""Maximum size of a log tail for which no snapshot is written, as a multiple of the entry before the tail."""
 
 
 @final
 class LogTail:
-    """A measure of how much of a log must be read to open the conversation.
+    """Counter for the part of a log that must be read to open the conversation.
 
     Reading begins at the newest entry with a snapshot, or at the first entry. The entries after it are the tail.
     """
@@ -38,7 +38,7 @@ class LogTail:
 
         Args:
             size: the size of the entry in bytes.
-            begins: whether reading begins at this entry, because it is the first one or has a snapshot.
+            begins: whether the entry is the first one or has a snapshot, so that reading begins there.
         """
         if begins:
             self._first, self._later = size, 0

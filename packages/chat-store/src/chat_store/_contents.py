@@ -26,7 +26,7 @@ def require_messages(messages: object) -> None:
     """Raise an error unless an argument is a conversation.
 
     Raises:
-        UsageError: the argument is another object.
+        UsageError: the argument has another type.
     """
     if not isinstance(messages, Messages):
         raise type_error("messages", "chat_core.Messages, as in Messages.from_user('Hello.')", messages)
@@ -49,7 +49,7 @@ def require_changes(meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
 
 
 def require_turns(turns: object, tools: object) -> None:
-    """Raise an error unless these are turns, each with its role, and tool calls that can be stored.
+    """Raise an error unless `turns` are pairs of a role and a turn, and `tools` are tool calls, that can be stored.
 
     Raises:
         UsageError: an item has the wrong type, a role is unknown, or a turn cannot be stored.
@@ -82,7 +82,7 @@ def require_post(turn: Turn, key: str) -> None:
 
 
 def require_redaction(target: object, by: object, reason: object) -> None:
-    """Raise an error unless these are the target, the author and the reason of a redaction.
+    """Raise an error unless the arguments are a valid target, author and reason of a redaction.
 
     Raises:
         UsageError: an argument has the wrong type, or the author or the reason is empty.
@@ -101,7 +101,7 @@ def require_position(position: object) -> None:
     """Raise an error unless an argument is None or a position in a history.
 
     Raises:
-        UsageError: the argument is another object.
+        UsageError: the argument has another type.
     """
     if position is not None and not isinstance(position, HistoryPosition):
         raise type_error("after", "the position of a HistoryEntry or None", position)
@@ -166,7 +166,7 @@ def _require_storable_turn(turn: Turn) -> None:
 
 
 def _require_items(name: str, items: object, expected: str, kind: type[T]) -> Sequence[T]:
-    """Return an iterable argument as a list, or raise an error.
+    """Return the sequence `items` as a list, or raise an error.
 
     Args:
         name: the name of the argument.

@@ -115,7 +115,7 @@ def job_parameters(filters: JobFilter, now: datetime) -> dict[str, object]:
     """Return the SQL parameters of a query that lists jobs. A parameter that is None selects all jobs.
 
     Args:
-        filters: which jobs to list, and the cursor after which the list begins.
+        filters: conditions on the jobs, and the cursor after which the list begins.
         now: the current time.
     """
     moment, key = (None, None) if filters.after is None else parse_list_cursor(filters.after, int, int)

@@ -202,7 +202,7 @@ class Lease:
     Attributes:
         fence: the number of the run.
         holder: host name and process id of the run.
-        until: when the lease expires, None if the run has released it.
+        until: time at which the lease expires, None if the run has released it.
     """
 
     fence: int
@@ -291,7 +291,7 @@ class Entry:
     """A parsed log entry, other than the first entry, which contains the initial messages.
 
     Attributes:
-        at: when the entry was written, None if it adds no turns.
+        at: time at which the entry was written, None if it adds no turns.
         lease: the new lease, None if the entry does not change the lease.
         turns: new turns of the outermost conversation.
         tools: new states of tool calls.
@@ -352,7 +352,7 @@ def collect_changes(tool: Tool, base: ToolRevision, path: ToolPath) -> Iterator[
 
 
 def collect_own_change(tool: Tool, base: ToolRevision, path: ToolPath) -> ToolChange:
-    """Return a change of a tool's status that does not change the tool's inner conversation in the log."""
+    """Return a change of a tool's status. The tool's inner conversation in the log stays unchanged."""
     revision = ToolRevision(tool.revision, base.turns, base.inner)
     return ToolChange(path, base, revision, own_document(tool), keeps_inner=True)
 
@@ -361,7 +361,7 @@ def collect_inner_turns(inner: Messages, base: ToolRevision, path: ToolPath) -> 
     """Return the turns of a tool's inner conversation that are not in the log yet.
 
     Args:
-        inner: the inner conversation.
+        inner: the inner conversation of the tool.
         base: the version stamp of the tool's state in the log.
         path: the path of the tool.
     """
@@ -394,7 +394,7 @@ def _continues_logged_turns(now: ToolRevision, base: ToolRevision, inner: Messag
 
 
 def own_document(tool: Tool) -> Document:
-    """Return a tool as a JSON object. The inner conversation of a tool that has not ended is left empty."""
+    """Return a tool as a JSON object. If the tool has not ended, its inner conversation is omitted."""
     return codec.tool_to_dict(tool if tool.inner is None else replace_inner(tool, Messages()))
 
 

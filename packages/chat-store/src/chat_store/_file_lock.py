@@ -69,7 +69,7 @@ def locked(fd: int, timeout: float) -> Generator[None]:
 
     Args:
         fd: a descriptor from `open_file()`.
-        timeout: how many seconds to wait for the lock, blocking the thread.
+        timeout: maximum number of seconds to wait for the lock, blocking the thread.
 
     Raises:
         TimeoutError: another process held the lock the whole time. It may have been stopped in the middle of a write,

@@ -1,4 +1,4 @@
-"""The conversation log of a `FileConversation`: a journal, a lease in its entries, and a lock for the live run.
+"""The conversation log of a `FileConversation`: a journal, a lease in its entries, and a lock for the active run.
 
 There are two locks, because a run lasts longer than a write:
 
@@ -6,10 +6,10 @@ There are two locks, because a run lasts longer than a write:
 - The run lock is on a separate file, `<name>.run-<fence>`. The run holds it until it ends, and the system releases it
   when the process exits. Locking a range of bytes in the journal would not suffice: such locks belong to processes, and
   cannot exclude two runs of one process. Each run has its own file, so that a run that takes over from a stalled run
-  can also hold a lock. The file is empty, and exists only while a run is live or after its process died.
+  can also hold a lock. The file is empty, and exists only while a run is active or after its process died.
 
 If its run file was deleted, or if the file system ignores locks, the time in the journal alone decides whether a run is
-live.
+active.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FileLog(ConversationLog):
 
     Args:
         path: the path of the journal.
-        lease_length: how long a lease lasts after each write.
+        lease_length: duration of a lease after each write.
         now: the clock. It returns times with a time zone.
     """
 
@@ -131,7 +131,7 @@ class FileLog(ConversationLog):
         """Take the lease for a new run, and append a batch of changes.
 
         Raises:
-            ConflictError: a live run holds the lease, or another writer added turns. Nothing was written.
+            ConflictError: an active run holds the lease, or another writer added turns. Nothing was written.
             StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._hold_lock():
@@ -243,12 +243,12 @@ class FileLog(ConversationLog):
     # --- Outside of a run --------------------------------------------------------------------------------------
 
     def save(self, batch: Batch) -> None:
-        """Append changes made outside of a run. Decisions are accepted even while another object has a live run.
+        """Append changes made outside of a run. Decisions are accepted even while another object has an active run.
 
         An empty batch only reads the new entries of other writers.
 
         Raises:
-            ConflictError: a live run is executing one of the tools, or another writer added turns. Nothing was written.
+            ConflictError: an active run executes one of the tools, or another writer added turns. Nothing was written.
             StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._hold_lock():
@@ -274,7 +274,7 @@ class FileLog(ConversationLog):
         """Append a batch of changes, changes to the description and new jobs, as one entry.
 
         Raises:
-            ConflictError: a live run is executing one of the tools, or another writer added turns. Nothing was written.
+            ConflictError: an active run executes one of the tools, or another writer added turns. Nothing was written.
             ConversationClosedError: the conversation is closed, and the batch is not empty.
             StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
@@ -291,7 +291,7 @@ class FileLog(ConversationLog):
         """Remove the content of a turn, a call or a post, and write a new file without earlier states.
 
         Raises:
-            ConflictError: a run on the conversation is live, or a call to redact has not ended.
+            ConflictError: the conversation has an active run, or a call to redact has not ended.
             UsageError: the turn, the call or the post does not exist.
         """
         with self._hold_lock():
@@ -307,7 +307,7 @@ class FileLog(ConversationLog):
         """Close the conversation and queue jobs, unless it is closed already.
 
         Raises:
-            ConflictError: a run on the conversation is live.
+            ConflictError: the conversation has an active run.
         """
         with self._hold_lock():
             if self._current_meta().closed_at is None:
@@ -427,19 +427,19 @@ class FileLog(ConversationLog):
         if lease is None or lease.until is None:
             return
         if self._lease is not None and lease.fence == self._lease.fence:
-            msg = f"this object already has a live run on {self._path}"
+            msg = f"this object already has an active run on {self._path}: wait until it ends"
             raise ConflictError(msg)
         alive = self._is_locked(lease.fence)
         if alive is not False and self._now() < lease.until:
             verb = "holds" if alive else "may hold"
-            msg = f"a live run ({lease.holder}) {verb} {self._path} until {lease.until.isoformat()}"
+            msg = f"an active run ({lease.holder}) {verb} {self._path} until {lease.until.isoformat()}: retry later"
             raise ConflictError(msg)
 
     def _run_file(self, fence: int) -> Path:
         return self._path.with_name(f"{self._path.name}.run-{fence}")
 
     def _is_locked(self, fence: int) -> bool | None:
-        """Return whether a live process holds the lock of the run with this number.
+        """Return whether a running process holds the lock of the run with this number.
 
         Returns:
             None if this cannot be determined, because the run file was deleted or the file system ignores locks.

@@ -22,7 +22,7 @@ from chat_store.jobs import StoredJob
 T = TypeVar("T")
 
 _SAFE_PART = 0.9
-"""The part of a lease after which the worker's block is cancelled if no renewal succeeded.
+"""Fraction of a lease after which the worker's block is cancelled if no renewal succeeded.
 
 The lease has not expired yet, so no other worker has taken the job.
 """
@@ -48,7 +48,7 @@ class JobQueue:
 
     Args:
         storage: the database or file that contains the jobs.
-        lease_length: how long a lease lasts after each renewal.
+        lease_length: duration of a lease after each renewal.
         now: the clock. It returns times in UTC.
     """
 
@@ -109,7 +109,7 @@ class JobQueue:
         return await self._change_jobs(partial(_job_rules.cancel, kind=kind, key=key))
 
     async def _keep_lease(self, job: StoredJob, renewal: _Renewal, block: CancelScope) -> None:
-        """Renew the lease of a job until the task is cancelled. Each renewal moves the deadline of the block.
+        """Renew the lease of a job until the task is cancelled. Each renewal extends the deadline of the block.
 
         Args:
             job: the taken job.

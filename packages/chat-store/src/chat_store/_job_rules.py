@@ -1,7 +1,8 @@
 """The rules for leases, fences, attempts and cancellation of jobs, shared by all backends.
 
 The stored state of a job is `queued` or final. `running` is not stored: a queued job counts as running while its lease
-lasts. If the lease of the last attempt expires, the job counts as failed. An attempt that is given back does not count.
+lasts. If the lease of the last attempt expires, the job counts as failed. An attempt whose job was given back to the
+queue does not count.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def take(transaction: JobTransaction, kinds: Sequence[str], now: datetime, lease
         transaction: the open transaction, which the caller commits.
         kinds: the kinds of jobs to take.
         now: the current time.
-        lease_length: how long the lease lasts.
+        lease_length: duration of the lease.
     """
     job = transaction.find_due(kinds, now)
     if job is None:
@@ -154,7 +155,7 @@ def renew(transaction: JobTransaction, job: StoredJob, now: datetime, lease_leng
         transaction: the open transaction, which the caller commits.
         job: the job, as `take()` returned it.
         now: the current time.
-        lease_length: how long the lease lasts.
+        lease_length: duration of the lease.
 
     Raises:
         LeaseLostError: the lease has expired, or the job was cancelled.
@@ -246,7 +247,7 @@ def _require_lease(transaction: JobTransaction, job: StoredJob, now: datetime) -
 
 
 def _backoff(job: StoredJob, attempts: int) -> timedelta:
-    """Return how long a job waits before its next attempt.
+    """Return the delay before the next attempt of a job.
 
     Args:
         job: the job, whose `backoff_seconds` is the delay after the first attempt.

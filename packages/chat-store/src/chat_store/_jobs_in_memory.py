@@ -1,4 +1,4 @@
-"""Transactions on jobs and lists of jobs that are in memory, for `MemoryStore` and `FileConversation`."""
+"""Transactions on jobs in memory, and lists of these jobs, for `MemoryStore` and `FileConversation`."""
 
 from __future__ import annotations
 

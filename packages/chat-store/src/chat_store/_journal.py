@@ -51,7 +51,7 @@ _SECTOR = 512
 
 
 def encode(entry: Mapping[str, object]) -> bytes:
-    """Encode an entry, which must not be empty, as a line of the journal. The first line also names the format."""
+    """Encode an entry as a line of the journal. The entry must not be empty. The first line also names the format."""
     fields = dump_bytes(entry)[1:]
     length = len(fields) + _CHECKSUM_LENGTH
     body = b'%s"length":%d,%s' % (_FIRST_FIELDS if entry.get("n") == 1 else b"{", length, fields)
@@ -131,10 +131,10 @@ class Journal:
         self._count += 1
 
     def _read_from_snapshot(self) -> bytes:
-        """Return the data from the newest snapshot on, and set the position to it. Without a snapshot, return all data.
+        """Return the data from the newest snapshot on, and move the read position there. Without one, return all data.
 
-        The file is read backward. A snapshot that is incomplete or damaged is skipped. The difference is detected
-        later, when the data after an earlier snapshot is parsed.
+        The file is read backward. An incomplete or damaged snapshot is skipped. If it is damaged, parsing the data
+        after an earlier snapshot raises an error.
         """
         if _file_lock.read_from(self._fd, 0, len(_FIRST_FIELDS)) != _FIRST_FIELDS:
             return _file_lock.read_from(self._fd, 0)
@@ -174,7 +174,8 @@ class Journal:
 
         Args:
             entry: the fields of the entry, without its number.
-            read: called with the entry as it will be read back, before it is written. If it raises, nothing is written.
+            read: function called before the write with the entry as it will be read back. If it raises, nothing is
+                written.
 
         Returns:
             The result of `read`.
@@ -263,7 +264,7 @@ def _parse_entries(data: bytes, offset: int, count: int, path: Path) -> Iterator
             msg = f"line {count} of {path} is damaged: {what}"
             raise InvalidDocumentError(msg)
         if entry.get("n") != count:
-            msg = f"line {count} of {path} has the number {entry.get('n')!r}: lines are missing or repeated"
+            msg = f"line {count} of {path} has the number {entry.get('n')!r}, so lines are missing or repeated"
             raise InvalidDocumentError(msg)
         yield entry, end + 1 - start
         start = end + 1

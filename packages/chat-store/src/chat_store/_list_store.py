@@ -1,4 +1,4 @@
-"""The part of a store that concerns all conversations: its lists, its jobs and its changes."""
+"""The store methods that concern all conversations: lists, jobs and changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ListStore:
 
     Args:
         backend: the database. The store owns it, and `aclose()` closes it.
-        lease_seconds: how long a run may stall before another run can take over.
+        lease_seconds: seconds for which a run may stall before another run can take over.
         now: the clock. It returns times with a time zone.
     """
 
@@ -119,7 +119,7 @@ class ListStore:
 
         Args:
             person: only conversations that this user is in charge of.
-            kind: only calls that wait for this: `approval`, `schedule` (a time), `result` (an external result), or
+            kind: only calls with this kind of wait: `approval`, `schedule` (a time), `result` (an external result), or
                 `interrupted` (the outcome of an interrupted call).
             before: only calls whose approval expires before this time, or that are scheduled before this time.
             limit: the maximum number of calls.
@@ -154,8 +154,8 @@ class ListStore:
     async def due(self, *, person: str | None = None, limit: int | None = None, after: str | None = None) -> list[Due]:
         """List the conversations that a run can continue now, longest overdue first.
 
-        Conversations with a live run are not listed. A conversation whose model call failed is not due again before it
-        is changed. To retry such a run, use a job, which `take_job()` retries if it fails.
+        Conversations with an active run are not listed. A conversation whose model call failed is not due again before
+        it is changed. To retry such a run, use a job, which `take_job()` retries if it fails.
 
         Args:
             person: only conversations that this user is in charge of.
@@ -228,12 +228,12 @@ class ListStore:
     async def write_deltas(self, deltas: Sequence[ResponseDelta]) -> None:
         """Store text of responses that are not stored yet, so that other processes can show it.
 
-        Deltas of a worker that does not have its job any more are ignored. The deltas of a conversation are deleted
-        when a turn is stored, when deltas of another response are stored, and by a redaction. `changes()` does not
-        report them. They may be lost if the database stops.
+        Deltas from a worker that has lost its job are ignored. The deltas of a conversation are deleted when a turn is
+        stored, when deltas of another response are stored, and by a redaction. `changes()` does not report them. They
+        may be lost if the database stops.
 
         Args:
-            deltas: the deltas of any number of conversations, those of a response in order.
+            deltas: the deltas, of any number of conversations. Deltas of the same response must be in order.
         """
         require_deltas(deltas)
         if deltas:
@@ -243,7 +243,7 @@ class ListStore:
         """Return the text of responses that are not stored yet.
 
         Args:
-            after: the ids of conversations, each with the position of the last delta that is known, or 0.
+            after: for each conversation id, the position of the last delta already read, or 0.
 
         Returns:
             The deltas after these positions, in the order of their positions.
@@ -295,7 +295,7 @@ class ListStore:
         return Cursor(now, result.position), result
 
     async def aclose(self) -> None:
-        """Close the connections to the database. Open conversations become unusable; a live run counts as dead."""
+        """Close the connections to the database. Open conversations become unusable; an active run counts as dead."""
         with CancelScope(shield=True):
             await finish_in_thread(self._backend.close)
 
@@ -311,7 +311,7 @@ def _seconds_until_poll(cursor: Cursor, result: PollResult, end: float | None) -
     Args:
         cursor: the position and the time of the last poll.
         result: the result of that poll.
-        end: when the caller stops waiting, in seconds of the event loop's clock.
+        end: time at which the caller stops waiting, in seconds of the event loop's clock.
     """
     pause = _LONGEST_PAUSE if end is None else min(_LONGEST_PAUSE, end - current_time())
     if result.next_due is not None:

@@ -46,7 +46,7 @@ class ConversationLog(ABC):
 
     Args:
         name: the name of the conversation in error messages.
-        lease_length: how long a lease lasts after each write.
+        lease_length: duration of a lease after each write.
         now: the clock. It returns times with a time zone.
 
     Attributes:
@@ -72,7 +72,7 @@ class ConversationLog(ABC):
         """Take the lease for a new run, and append a batch of changes.
 
         Raises:
-            ConflictError: a live run holds the lease, or another writer has added turns. Nothing was written.
+            ConflictError: an active run holds the lease, or another writer has added turns. Nothing was written.
             StaleToolError: another writer has changed a tool call of the batch. Nothing was written.
         """
 
@@ -98,7 +98,7 @@ class ConversationLog(ABC):
         """Release the lease and end the run, even if the release cannot be written. Does nothing if the lease was lost.
 
         Args:
-            looked_at: when the run last examined the waiting calls. Pass it if the run has done all that it can do.
+            looked_at: time at which the run last examined the waiting calls. Pass it if the run has nothing left to do.
                 The conversation is then due again after a stored change, or at a deadline after this time.
         """
 
@@ -117,12 +117,12 @@ class ConversationLog(ABC):
 
     @abstractmethod
     def save(self, batch: Batch) -> None:
-        """Append changes made outside of a run. Decisions are accepted even while another object has a live run.
+        """Append changes made outside of a run. Decisions are accepted even while another object has an active run.
 
         An empty batch only reads the new entries of other writers.
 
         Raises:
-            ConflictError: a live run is executing one of the tools, or another writer added turns. Nothing was written.
+            ConflictError: an active run executes one of the tools, or another writer added turns. Nothing was written.
             StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
 
@@ -153,7 +153,7 @@ class ConversationLog(ABC):
             raise ConflictError(msg)
 
     def _may_save_during_run(self, batch: Batch, now: datetime) -> bool:
-        """Return whether a batch only decides waiting tools, so that it may be written while another run is live."""
+        """Return whether a batch only decides waiting tools, so that it may be written while another run is active."""
         return not batch.adds_turns and all(self.state.is_waiting(change.path, now) for change in batch.tools)
 
     def _next_lease(self, fence: int, now: datetime) -> Lease:
@@ -161,7 +161,7 @@ class ConversationLog(ABC):
 
 
 def _has_ended(top: Tool | None, tool: Tool | None) -> bool:
-    """Return whether a tool is missing, or is in an outermost tool, `top`, that has ended."""
+    """Return whether a tool is missing, or its outermost tool `top` has ended."""
     return tool is None or (top is not None and top.resolved)
 
 

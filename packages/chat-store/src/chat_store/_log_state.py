@@ -41,10 +41,10 @@ class LogState:
         turns: the number of turns.
         delivered: whether the hooks of `messages.last_turn` have run, so that no run is needed; None if it has no
             hooks.
-        last_turn_at: when the last turn was stored, if it is known.
+        last_turn_at: time at which the last turn was stored, if it is known.
         posts: the posted turns that no run has appended yet, by key, oldest first.
         post_turns: for each key that was ever posted, the index of its turn, or None if no run has appended the turn.
-        created_at: when the conversation was stored.
+        created_at: time at which the conversation was stored.
         meta: for a conversation in a file, the description fields that its entries contain.
         jobs: for a conversation in a file, the jobs that its entries contain, by kind and key.
         fence: the number of the last run.
@@ -234,14 +234,14 @@ class LogState:
         return ToolRevision.from_tool(tool) != change.base and codec.tool_to_dict(tool) != change.document
 
     def _uses_revoked_grant(self, document: Document) -> bool:
-        """Return whether a change would approve or start a call under a grant that was revoked meanwhile."""
+        """Return whether a change would approve or start a call under a grant that has been revoked since."""
         status = cast("Document", document["status"])
         decisions = cast("list[Document]", document.get("decisions", []))
         may_start = status["type"] in {"approved", "running"}
         return may_start and bool(decisions) and self.is_revoked(decisions[-1].get("grant"))
 
     def follows(self, batch: Batch) -> bool:
-        """Return whether a batch is still based on the last turns, because no turn was added since it was collected."""
+        """Return whether no turn was added to the log since a batch was collected."""
         if (batch.turns or batch.marks) and batch.known_turns != self.turns:
             return False
         return all(self._count_inner(item.path) == item.known_turns for item in batch.inner)
@@ -250,7 +250,7 @@ class LogState:
         return sum(len(content.turns) for content in self.find_inner(path) or ())
 
     def is_waiting(self, path: ToolPath, now: datetime) -> bool:
-        """Return whether a tool waits and no outer tool has ended, so that it may be decided while a run is live.
+        """Return whether a tool waits and no outer tool has ended, so that it may be decided while a run is active.
 
         An outer tool may be running. The run receives the decision with its next write.
 

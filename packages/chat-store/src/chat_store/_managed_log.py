@@ -75,7 +75,7 @@ class ManagedLog(StoreLog):
         """Append a batch of changes, change the description and queue jobs, in one transaction.
 
         Raises:
-            ConflictError: a live run is executing one of the tools, or another writer added turns. Nothing was written.
+            ConflictError: an active run executes one of the tools, or another writer added turns. Nothing was written.
             ConversationClosedError: the conversation is closed, and the batch is not empty.
             StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
@@ -88,7 +88,7 @@ class ManagedLog(StoreLog):
         """Close the conversation and queue jobs, unless it is closed already.
 
         Raises:
-            ConflictError: a run on the conversation is live.
+            ConflictError: the conversation has an active run.
         """
         with self._open_write_transaction() as transaction:
             self._require_stored()
@@ -130,7 +130,7 @@ class ManagedLog(StoreLog):
         """Remove the content of a turn, a call or a post, and replace the log with its current state.
 
         Raises:
-            ConflictError: a run on the conversation is live, or a call to redact has not ended.
+            ConflictError: the conversation has an active run, or a call to redact has not ended.
             UsageError: the turn, the call or the post does not exist.
         """
         with self._open_write_transaction() as transaction:
@@ -160,7 +160,7 @@ class ManagedLog(StoreLog):
         """Delete the conversation, even if its row is damaged.
 
         Raises:
-            ConflictError: a run on the conversation is live.
+            ConflictError: the conversation has an active run.
         """
         with self._backend.write_transaction(self._id) as transaction:
             try:

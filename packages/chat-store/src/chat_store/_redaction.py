@@ -79,8 +79,8 @@ class Redaction:
         Args:
             now: the current time.
             target: the index of the turn, the id of the call, or the key of the post.
-            by: who redacted it.
-            reason: why it was redacted.
+            by: name of the user who redacted it.
+            reason: reason for the redaction.
         """
         records = [item for entry in self._entries for item in cast("list[object]", entry.get("redacted", []))]
         if self.changed:
@@ -162,12 +162,12 @@ def _find_turn_index(
         turns: the turns, each as a list and its position in the list.
         target: the target of the redaction.
         keys: the keys of the posted turns that no run has appended yet.
-        post_turns: the index of the turn for each key that was posted, if it is known.
+        post_turns: for each posted key, the index of its turn, if known.
     """
     if isinstance(target, int):
         if target < len(turns):
             return target
-        msg = f"redact() got the turn {target}, but the conversation has {len(turns)} turns, counted from 0"
+        msg = f"redact() needs the index of a turn, which is less than {len(turns)} in this conversation, not {target}"
         raise UsageError(msg)
     has_call = (
         any(tool.id == target for tool in codec.turn_from_dict(siblings[place], Messages).tools)
@@ -261,7 +261,7 @@ def _redact_tool(tool: Tool) -> Tool:
 
 
 def _redact_start(started: Interrupted | Suspended | None) -> Interrupted | None:
-    """Return a status that only shows that a cancelled call may have taken effect, or None if it had no effect."""
+    """Return a status without content for a cancelled call that may have taken effect, otherwise None."""
     if started is None:
         return None
     inner = [tool for content in started.inner or () for tool in content.tools]

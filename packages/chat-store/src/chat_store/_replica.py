@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @final
 class _DurablePrefix:
-    """A marker of the last durable turn in a conversation, from which later turns are found without a full scan.
+    """A marker of the last durable turn in a conversation. Later turns are found without a full scan.
 
     Attributes:
         turns: the number of durable turns.
@@ -94,7 +94,7 @@ class Replica:
     Args:
         log: the log, which has been opened.
         messages: the messages returned by opening the log. The object changes them in place.
-        lease_seconds: how long a run may stall before another run can take over.
+        lease_seconds: seconds for which a run may stall before another run can take over.
     """
 
     def __init__(self, log: ConversationLog, messages: Messages, lease_seconds: float) -> None:
@@ -141,7 +141,7 @@ class Replica:
         """Take the lease for a run, merge the writes of other processes, and write the decisions made on `messages`.
 
         Raises:
-            ConflictError: a live run holds the lease, another process decided or started a call that was decided on
+            ConflictError: an active run holds the lease, another process decided or started a call that was decided on
                 `messages`, or both `messages` and the log have new turns. Nothing was written. Calls that the other
                 process decided have their stored state in `messages`.
         """
@@ -165,7 +165,7 @@ class Replica:
         """Append the posted turns to `messages`, each once and in order, and store them before returning.
 
         Returns:
-            How many turns were appended.
+            The number of appended turns.
 
         Raises:
             LeaseLostError: another run took over.
@@ -224,7 +224,7 @@ class Replica:
         """Release the lease of the run. Does nothing if the lease was lost.
 
         Args:
-            looked_at: when the run last examined the waiting calls. Pass it if the run has done all that it can do.
+            looked_at: time at which the run last examined the waiting calls. Pass it if the run has nothing left to do.
                 The conversation is then due again after a stored change, or at a deadline after this time.
         """
         async with self._write_lock:
@@ -235,13 +235,13 @@ class Replica:
     async def save(self) -> None:
         """Write the decisions and turns added to `messages`, and merge the writes of other processes.
 
-        Waiting calls may be decided while a run of another process is live. The run reads the decision with its next
+        Waiting calls may be decided while a run of another process is active. The run reads the decision with its next
         write.
 
         Raises:
             ConflictError: another process decided or started a call that was decided on `messages`, or both `messages`
-                and the log have new turns, or turns were added during a live run. Nothing was written. Calls that the
-                other process decided have their stored state in `messages`.
+                and the log have new turns, or turns were added during an active run. Nothing was written. Calls that
+                the other process decided have their stored state in `messages`.
             LeaseLostError: the unsaved changes come from a run that lost its lease. Open the conversation again.
             ConversationBusyError: a run of this process uses these messages. The run saves decisions itself.
         """
@@ -287,7 +287,7 @@ class Replica:
         return Batch(self._durable.turns, tuple([NewTurn.from_turn(role, turn) for role, turn in later]))
 
     def _collect_tool(self, path: ToolPath, tool: Tool) -> Batch:
-        """Return the unsaved changes of a tool. If the log lacks the tool, return the unsaved turns up to its turn."""
+        """Return the unsaved changes of a tool, or the unsaved turns up to its turn if the log lacks the tool."""
         if not path or self._find_tool(path) is not tool:
             msg = f"write_tool() requires a tool of these messages at its path, not {tool!r}"
             raise UsageError(msg)
@@ -298,7 +298,7 @@ class Replica:
         return Batch.of(self._durable.turns, (), [*collect_changes(tool, base, path)])
 
     def _collect_inner(self, path: ToolPath, tool: Tool) -> Batch:
-        """Return the new turns of a tool's inner conversation, or the whole tool if the log lacks that conversation."""
+        """Return the new turns of a tool's inner conversation, or the whole tool if the log lacks the conversation."""
         base, inner = self._revision_at(path), tool.inner
         if base is None or not base.turns or inner is None:
             return self._collect_tool(path, tool)
@@ -332,7 +332,7 @@ class Replica:
                 raise
 
     def _drop_grants(self, batch: Batch) -> None:
-        """Remove the grants that were given in a rejected batch. Revocations are kept for the next write."""
+        """Remove the grants that a rejected batch contained. Revocations are kept for the next write."""
         stored, refused = self._log.state.grants, {grant.id for grant in batch.grants if grant.revoked_at is None}
         self._messages.grants.reset(
             [grant for grant in self._messages.grants if grant.id in stored or grant.id not in refused]

@@ -80,7 +80,7 @@ def apply_changes(
 
     Args:
         log: the log of the conversation.
-        revision: the revision that the turns follow and the tools are from.
+        revision: the revision to which the turns are appended and from which the tools come.
         turns: the turns to append.
         tools: the changed outermost tools.
         meta: the changes of the description.

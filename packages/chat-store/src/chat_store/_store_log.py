@@ -44,7 +44,7 @@ class StoreLog(ConversationLog):
     Args:
         backend: the database, owned by the store.
         head: the row to store if the conversation is new.
-        lease_length: how long a lease lasts after each write.
+        lease_length: duration of a lease after each write.
         now: the clock. It returns times with a time zone.
     """
 
@@ -107,7 +107,7 @@ class StoreLog(ConversationLog):
         """Take the lease for a new run, and append a batch of changes.
 
         Raises:
-            ConflictError: a live run holds the lease, or another writer added turns. Nothing was written.
+            ConflictError: an active run holds the lease, or another writer added turns. Nothing was written.
             StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._open_write_transaction() as transaction:
@@ -171,7 +171,7 @@ class StoreLog(ConversationLog):
         """Release the lease and end the run, even if the release cannot be written. Does nothing if the lease was lost.
 
         Args:
-            looked_at: when the run last examined the waiting calls. Pass it if the run has done all that it can do.
+            looked_at: time at which the run last examined the waiting calls. Pass it if the run has nothing left to do.
                 The conversation is then due again after a stored change, or at a deadline after this time.
         """
         if self._fence is None:
@@ -207,12 +207,12 @@ class StoreLog(ConversationLog):
     # --- Outside of a run ----------------------------------------------------------------------------------------
 
     def save(self, batch: Batch) -> None:
-        """Append changes made outside of a run. Decisions are accepted even while another object has a live run.
+        """Append changes made outside of a run. Decisions are accepted even while another object has an active run.
 
         An empty batch only reads the new entries of other writers.
 
         Raises:
-            ConflictError: a live run is executing one of the tools, or another writer added turns. Nothing was written.
+            ConflictError: an active run executes one of the tools, or another writer added turns. Nothing was written.
             StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         if not batch:
@@ -311,7 +311,7 @@ class StoreLog(ConversationLog):
     def _read_new_entries(
         self, transaction: ReadTransaction, head: Head, revision: int | None
     ) -> tuple[int, list[bytes]]:
-        """Return the unread entries, preceded by the number of entries that were read before.
+        """Return the number of entries read before, and the unread entries.
 
         A first read, or a read after a failed write, begins at the newest snapshot. It begins at the first entry if
         there is no snapshot, if it is later than `revision`, or if `updates` would lack changes made before it.
@@ -338,7 +338,7 @@ class StoreLog(ConversationLog):
 
     def _apply_entry(self, number: int, document: Document) -> None:
         if document.get("n") != number:
-            msg = f"entry {number} of the conversation {self._id!r} has the number {document.get('n')!r}"
+            msg = f"entry {number} of the conversation {self._id!r} is numbered {document.get('n')!r}: restore a backup"
             raise InvalidDocumentError(msg)
         if not self._head.entries:
             self._apply_first_entry(document)
@@ -434,7 +434,7 @@ class StoreLog(ConversationLog):
     # --- The lease -----------------------------------------------------------------------------------------------
 
     def _head_with_lease(self, fence: int, batch: Batch = NO_CHANGES) -> Head:
-        """Return the row with a new lease. The conversation is then due when the lease expires.
+        """Return the row with a new lease. When the lease expires, the conversation becomes due.
 
         A conversation whose last turn is delivered is due only after a turn is posted, even if the process of its run
         dies.
@@ -464,14 +464,14 @@ class StoreLog(ConversationLog):
             raise LeaseLostError(msg)
 
     def live_until(self) -> datetime | None:
-        """Return when the lease of a live run expires, or None without a live run."""
+        """Return when the lease of an active run expires, or None without an active run."""
         until = self._head.lease_until
         return until if until is not None and self._now() < until else None
 
     def _require_no_live_run(self) -> None:
         if (until := self.live_until()) is not None:
             holder = "this object" if self._head.fence == self._fence else self._head.holder
-            msg = f"{holder} has a live run on the conversation {self._id!r}; its lease lasts until {until.isoformat()}"
+            msg = f"{holder} has an active run on the conversation {self._id!r}, with a lease until {until.isoformat()}"
             raise ConflictError(msg)
 
     def _require_open(self) -> None:

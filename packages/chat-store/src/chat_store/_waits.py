@@ -26,7 +26,7 @@ from chat_store._log_state import LogState
 
 SHORTEST_REDELIVERY_DELAY = timedelta(seconds=1)
 LONGEST_REDELIVERY_DELAY = timedelta(hours=1)
-"""The shortest and the longest delay before a run calls the hooks of the same answer again."""
+"""Limits on the delay before a run repeats the after-hooks of an answer."""
 
 
 @final
@@ -43,7 +43,7 @@ class WaitIndex:
     unresolved: set[str] = field(default_factory=set[str])
 
     def add_messages(self, messages: Messages) -> None:
-        """Add the calls in the messages with which a log begins."""
+        """Add the calls in the initial messages of a log."""
         for content in messages:
             for turn in content.turns:
                 self._add_turn(content.role, turn)
@@ -82,8 +82,8 @@ class WaitIndex:
         Args:
             state: the state of the log.
             now: the current time.
-            looked_at: when the run last examined the waiting calls, or None if the run may have left work. A deadline
-                that had passed by this time does not make the conversation due again.
+            looked_at: time at which the run last examined the waiting calls, or None if the run may have left work. A
+                deadline that had passed by this time does not make the conversation due again.
 
         Returns:
             The time, or None if a decision or a turn is needed first.

@@ -1,4 +1,4 @@
-"""Text of responses that are not stored yet, which other processes can show while a model writes it."""
+"""Text of unfinished responses, which other processes can display while the model is still generating it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from chat_core.json import dump_bytes, loads
 @final
 @dataclass(frozen=True, slots=True)
 class ResponseDelta:
-    """Pieces of text of a response that a worker receives from a model and that is not stored as a turn yet.
+    """Text that a worker has received from a model, for a response that is not stored as a turn yet.
 
     Attributes:
         conversation: the id of the conversation.
         kind: the kind of the job that the worker has taken.
         key: the key of the job.
         fence: the fence of the job, as `take_job()` returned it.
-        step: a number that the application gives to the response. Deltas of another number replace the earlier ones.
-        start: the number of pieces of the response before these.
+        step: a number that the application assigns to the response. Deltas with a new number replace the earlier ones.
+        start: the number of earlier pieces of the response.
         pieces: the texts.
         position: the position among all deltas of the store, for `deltas()`. `write_deltas()` ignores it.
     """
@@ -36,7 +36,7 @@ class ResponseDelta:
 
     @property
     def response(self) -> tuple[str, str, int, int]:
-        """The attempt to write a response: deltas with another value belong to another text."""
+        """Identifier of the response: deltas with different values belong to different texts."""
         return self.kind, self.key, self.fence, self.step
 
 
@@ -46,7 +46,7 @@ def delta_to_columns(delta: ResponseDelta) -> tuple[object, ...]:
 
 
 def delta_from_columns(columns: Sequence[object]) -> ResponseDelta:
-    """Return the delta of a row.
+    """Parse a delta from the columns of its row.
 
     Args:
         columns: the position, the id of the conversation, and the columns of `delta_to_columns()`.

@@ -76,11 +76,11 @@ class FileConversation(Replica):
         """Open the conversation in a file. If the file does not exist, create it with an empty conversation.
 
         Args:
-            path: the file. While a run is live, an additional empty file next to it is locked.
+            path: the file. While a run is active, an additional empty file next to it is locked.
             id: the id of the conversation. A new conversation gets a random id by default. A stored conversation must
                 have this id.
             owner: the user who owns a new conversation. Ignored if the file has a conversation already.
-            lease_seconds: how long a run may stall before another run can take over.
+            lease_seconds: seconds for which a run may stall before another run can take over.
             now: the clock. It returns times with a time zone.
 
         Raises:
@@ -95,7 +95,7 @@ class FileConversation(Replica):
         conversation = cls(log, messages, lease_seconds, now)
         async with _close_on_exit(conversation, log):
             if id is not None and log.state.id != id:
-                msg = f"{os.fspath(path)} holds the conversation {log.state.id!r}, not {id!r}"
+                msg = f"{os.fspath(path)} contains the conversation {log.state.id!r}, not {id!r}: omit `id`"
                 raise UsageError(msg)
             yield conversation
 
@@ -114,11 +114,11 @@ class FileConversation(Replica):
         """Store messages in a new file and open it.
 
         Args:
-            path: the file. While a run is live, an additional empty file next to it is locked.
+            path: the file. While a run is active, an additional empty file next to it is locked.
             messages: the messages to begin with. The same object becomes the `messages` of the conversation.
             id: the id of the conversation. Default: a random id.
             owner: the user who owns the conversation. The owner never changes.
-            lease_seconds: how long a run may stall before another run can take over.
+            lease_seconds: seconds for which a run may stall before another run can take over.
             now: the clock. It returns times with a time zone.
 
         Raises:
@@ -192,12 +192,12 @@ class FileConversation(Replica):
             path: the file.
             target: the index of a turn, counted from 0, or the id of an outermost tool call, which includes its inner
                 conversation. A turn includes its calls.
-            by: who removes the content, for the record.
-            reason: why the content is removed, for the record. Do not repeat the content.
+            by: name of the user who removes the content, stored with the redaction.
+            reason: reason for the removal, stored with the redaction. Do not repeat the content.
             now: the clock. It returns times with a time zone.
 
         Raises:
-            ConflictError: a run on the conversation is live, or a call to redact has not ended. Nothing was changed.
+            ConflictError: the conversation has an active run, or a call to redact has not ended. Nothing was changed.
             FileNotFoundError: there is no such file.
             UsageError: the turn or the call does not exist.
         """
@@ -236,7 +236,7 @@ class FileConversation(Replica):
             jobs: jobs to queue, for example to index the conversation.
 
         Raises:
-            ConflictError: a run on the conversation is live.
+            ConflictError: the conversation has an active run.
         """
         require_changes(None, jobs)
         await self._run_in_thread(partial(self._file.close_conversation, jobs))

@@ -23,8 +23,9 @@ class HistoryEntry:
 
     Attributes:
         number: the number of the log entry that recorded the event.
-        at: when the entry was written, by the clock of the writing process.
-        event: the kind of event. `late` is a tool state reported by a run that had lost its lease; it had no effect.
+        at: time at which the entry was written, by the clock of the writing process.
+        event: the kind of event. `late` is a tool state, without effect, that was reported by a run that had lost its
+            lease.
         path: the ids of the outer tools whose inner conversations hold the tool, outermost first, and the tool's own
             id. For `turn`, the path of the tool whose inner conversation has the turn. Otherwise empty.
         tool: the new state of the tool. `tool.decisions` lists who decided the call.
@@ -32,8 +33,8 @@ class HistoryEntry:
         grant: the grant, for `granted` and `revoked`.
         holder: host name and process id of the run, for `claimed`.
         target: for `redacted`, the redacted item: the index of a turn, the id of a call, or the key of a posted turn.
-        by: for `redacted`, who removed the content.
-        reason: for `redacted`, why the content was removed.
+        by: for `redacted`, the name of the user who removed the content.
+        reason: for `redacted`, the reason for the removal.
         turn: the turn, for `turn`.
         turns: for `created`, the turns with which the log begins, each with its role. After a redaction, these are all
             turns that the conversation had then.
@@ -66,7 +67,7 @@ def parse_history(
     Args:
         entries: the entries, oldest first.
         id: the id of the conversation, for errors.
-        after: the position of the first entry. If other entries precede it, no entry may need earlier entries.
+        after: the position at which the entries begin. Unless it is the start, they must not depend on earlier entries.
 
     Raises:
         InvalidDocumentError: an entry cannot be read.

@@ -19,12 +19,12 @@ from chat_core.clock import to_utc
 from chat_store._arguments import require_seconds, require_whole, type_error
 
 JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"]
-"""The states of a job. A `queued` job waits for its time, for a worker, or for the next attempt."""
+"""The states of a job. A `queued` job waits for its start time, for a worker, or for its next attempt."""
 
 MAX_BACKOFF = timedelta(hours=1)
 """The longest time between two attempts."""
 MAX_ERROR_CHARACTERS = 2000
-"""The number of characters of an error that are stored with a job."""
+"""Maximum number of characters of an error that is stored with a job."""
 
 
 @final
@@ -36,8 +36,8 @@ class Job:
         kind: the kind of the job. A worker takes jobs of the kinds that it can do.
         key: the name of the job within its kind. A job whose kind and key are stored already is not queued again.
         payload: the input of the job: a JSON object.
-        at: when the job may start. Default: now.
-        max_attempts: how often the job is tried. An attempt whose worker died counts.
+        at: time at which the job may start. Default: now.
+        max_attempts: maximum number of attempts. An attempt whose worker died counts.
         backoff_seconds: the time between the first two attempts. It doubles with each attempt, up to `MAX_BACKOFF`.
     """
 
@@ -70,15 +70,16 @@ class StoredJob:
         kind: the kind of the job. A worker takes jobs of the kinds that it can do.
         key: the name of the job within its kind.
         payload: the input of the job.
-        at: when the job may start, or start again.
+        at: time at which the job may start, or start again.
         state: `queued`, `running`, or one of the final states `done`, `failed` and `cancelled`.
         attempts: the number of attempts so far, including the current attempt.
-        max_attempts: how often the job is tried.
+        max_attempts: maximum number of attempts.
         backoff_seconds: the time between the first two attempts.
         error: the error of the last attempt that failed, if any.
-        fence: how often the job was taken or cancelled. A worker with an earlier fence can no longer change the job.
+        fence: number of times that the job was taken or cancelled. A worker with an earlier fence can no longer change
+            the job.
         holder: host name and process id of the last worker.
-        lease_until: when the lease of the worker expires, None if no worker has the job.
+        lease_until: time at which the worker's lease expires, None if no worker has the job.
         cursor: the position in the list, for `jobs(after=...)`.
     """
 

@@ -32,9 +32,9 @@ class MemoryStore(BaseStore):
     """A `ConversationStore` in memory, for any number of tasks, event loops and threads of one process.
 
     Args:
-        lease_seconds: how long a run may stall before another run can take over.
+        lease_seconds: seconds for which a run may stall before another run can take over.
         now: the clock. It returns times with a time zone.
-        beside: another store whose conversations this store shares, as two processes share a database.
+        beside: another store that shares its conversations with this store, as two processes share a database.
 
     Attributes:
         memory: the backend, shared with the stores that were created with `beside`.
@@ -54,7 +54,7 @@ class MemoryStore(BaseStore):
 @final
 @dataclass(slots=True)
 class _Rows:
-    """The stored data of one conversation. Entries after the first `head.entries` entries are not committed yet.
+    """The stored data of one conversation. Entries beyond the number `head.entries` are not committed yet.
 
     Attributes:
         head: the row of the conversation.
@@ -230,7 +230,7 @@ class MemoryBackend:
         return len(self._select_conversations(filters))
 
     def _select_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
-        """Return the conversations with the owner, the state and the kind of ids of the filters."""
+        """Return the conversations that match the owner, the state and the kind of ids in the filters."""
         found = [
             head.describe(list_cursor(_last_active(head), head.id))
             for head in [rows.head for rows in list(self._all.values())]

@@ -15,7 +15,7 @@ ConversationState: TypeAlias = Literal["open", "closed"]
 @final
 @dataclass(frozen=True, slots=True)
 class HistoryPosition:
-    """A position in the history of a conversation, to read what follows it with `history(after=...)`.
+    """A position in the history of a conversation. `history(after=...)` returns the events after it.
 
     Attributes:
         log: the name of the log. A redaction replaces the log by a new one, which has another name.
@@ -40,9 +40,10 @@ class ConversationMeta:
         title: the title, if any.
         flow: the name of the flow that runs the conversation, if any.
         data: data of the application: a JSON object.
-        created_at: when the conversation was stored. None if an early version of this library stored it.
-        last_active: when a turn or a call state was last stored. None if an early version of this library stored it.
-        closed_at: when the conversation was closed. None if it is open.
+        created_at: time at which the conversation was stored. None if an early version of this library stored it.
+        last_active: time at which a turn or a call state was last stored. None if an early version of this library
+            stored it.
+        closed_at: time at which the conversation was closed. None if it is open.
         cursor: the position in the list, for `conversations(after=...)`.
         position: the position after the last entry of its history. None in a list, and for a `FileConversation`.
     """
@@ -83,16 +84,17 @@ class MetaChanges(TypedDict, total=False):
 @final
 @dataclass(frozen=True, slots=True)
 class StoredMeta:
-    """The description of a conversation in the form in which a store keeps it.
+    """The description of a conversation as a store keeps it.
 
     Attributes:
         owner: the user who owns the conversation, if any. The owner never changes.
         title: the title, if any.
         flow: the name of the flow that runs the conversation, if any.
         data: data of the application, as a JSON object.
-        created_at: when the conversation was stored. None if a version without this column stored it.
-        last_active: when a turn or a call state was last stored. None if a version without this column stored it.
-        closed_at: when the conversation was closed, None if it is open.
+        created_at: time at which the conversation was stored. None if a version without this column stored it.
+        last_active: time at which a turn or a call state was last stored. None if a version without this column stored
+            it.
+        closed_at: time at which the conversation was closed, None if it is open.
     """
 
     owner: str | None = None

@@ -88,7 +88,7 @@ _POLL = (
 )
 _SNAPSHOT = r"\d{1,20}:\d{1,20}:[\d,]*"
 _LISTEN_SECONDS = 0.1
-"""How long the listening thread waits for a notification before it checks whether to stop."""
+"""Seconds for which the listening thread waits for a notification before it checks whether to stop."""
 
 
 class PostgresStore(BaseStore):
@@ -100,8 +100,8 @@ class PostgresStore(BaseStore):
         dsn: the address, as a libpq connection string: `postgresql://user@host/database` or `host=… dbname=…`.
         schema: the schema of the tables. It is created if it does not exist.
         lease_seconds: time after which another run can take over from a run that stalls or whose process died.
-        busy_seconds: how long to wait for another writer of the same conversation, or for a free connection, before
-            `TimeoutError` is raised; and for an unavailable server, before `OSError` is raised.
+        busy_seconds: maximum number of seconds to wait for another writer of the same conversation, or for a free
+            connection, before `TimeoutError` is raised; and for an unavailable server, before `OSError` is raised.
         connections: the maximum number of connections. An additional connection listens for changes while `changes()`
             waits.
         now: the clock. It returns times with a time zone. Default: the clock of the server, so that the clocks of the
@@ -133,7 +133,7 @@ class Committer:
 
         Args:
             connection: the connection in a transaction.
-            then: the statements to execute after the commit, each preceded by a semicolon.
+            then: SQL statements to execute after the commit, each preceded by a semicolon.
         """
         connection.execute(b"COMMIT" + then, prepare=False)
 
@@ -144,7 +144,7 @@ class PostgresBackend:
     Args:
         dsn: the address, as a libpq connection string.
         schema: the schema of the tables.
-        busy_seconds: how long to wait for a lock, a free connection or the server.
+        busy_seconds: maximum number of seconds to wait for a lock, a free connection or the server.
         connections: the maximum number of connections, without the connection that listens for changes.
     """
 
@@ -270,7 +270,7 @@ class PostgresBackend:
         return PollResult(position, [Changed(id, person) for id, person in rows], from_microseconds(next_due))  # noqa: A001
 
     def erase_traces(self) -> None:
-        """Do nothing: the server removes earlier versions of rows with `VACUUM`, as its administrator has set it up."""
+        """Do nothing: the server removes earlier versions of rows with `VACUUM`, as configured by its administrator."""
 
     def subscribe(self, notifier: Notifier) -> None:
         """Implement `Backend.subscribe()`."""

@@ -23,7 +23,7 @@ class Snapshot:
         person: the user in charge of the conversation, if any.
         owner: the user who owns the conversation, if any.
         posted: the posted turns that no run has appended to the messages yet, by key, oldest first.
-        running: whether a run on the conversation was live.
+        running: whether the conversation had an active run.
     """
 
     id: str
@@ -64,7 +64,7 @@ class Due:
     Attributes:
         conversation: the id of the conversation.
         person: the user in charge of the conversation, if any.
-        since: when the conversation became due.
+        since: time at which the conversation became due.
         cursor: the position in the list, for `due(after=...)`.
     """
 

@@ -94,8 +94,8 @@ class SqliteStore(BaseStore):
     Args:
         path: the file.
         lease_seconds: time after which another run can take over from a run that stalls or whose process died.
-        busy_seconds: how long to wait for another writer before `TimeoutError` is raised.
-        poll_seconds: how often `changes()` checks for writes of other processes.
+        busy_seconds: maximum number of seconds to wait for another writer before `TimeoutError` is raised.
+        poll_seconds: interval in seconds at which `changes()` checks for writes of other processes.
         now: the clock. It returns times with a time zone.
     """
 
@@ -198,8 +198,8 @@ class SqliteBackend:
 
     Args:
         path: the file.
-        busy_seconds: how long to wait for another writer before `TimeoutError` is raised.
-        poll_seconds: how often to check for writes of other processes while there are subscribers.
+        busy_seconds: maximum number of seconds to wait for another writer before `TimeoutError` is raised.
+        poll_seconds: interval in seconds between checks for writes of other processes while there are subscribers.
     """
 
     committer: ClassVar[Committer] = Committer()
@@ -320,7 +320,7 @@ class SqliteBackend:
         self._pool.vacuum()
 
     def subscribe(self, notifier: Notifier) -> None:
-        """Implement `Backend.subscribe()`. Changes by other processes are found by polling, so they notify later."""
+        """Implement `Backend.subscribe()`. Changes by other processes are found by polling, with a delay."""
         self._poller.add(notifier)
 
     def unsubscribe(self, notifier: Notifier) -> None:

@@ -34,13 +34,13 @@ class OpenConversation(Conversation, PostReceiver, Protocol):
     async def save(self) -> None:
         """Write the decisions and turns added to `messages`, and merge the writes of other processes.
 
-        Waiting calls may be decided while a run of another process is live. The run reads the decision with its next
+        Waiting calls may be decided while a run of another process is active. The run reads the decision with its next
         write.
 
         Raises:
             ConflictError: another process decided or started a call that was decided on `messages`, or both `messages`
-                and the store have new turns, or turns were added during a live run. Nothing was written. Calls that the
-                other process decided have their stored state in `messages`.
+                and the store have new turns, or turns were added during an active run. Nothing was written. Calls that
+                the other process decided have their stored state in `messages`.
             LeaseLostError: the unsaved changes come from a run that lost its lease. Open the conversation again.
             ConversationBusyError: a run of this process uses these messages. The run saves decisions itself.
         """
@@ -94,7 +94,7 @@ class ConversationStore(Protocol):
         Args:
             messages: the messages to begin with. They are copied.
             id: the id of the conversation. Default: a random id.
-            person: the user in charge.
+            person: the user in charge of deciding waiting calls.
             owner: the user who owns the conversation. The owner never changes.
             meta: the description of the conversation.
             jobs: jobs to queue in the same transaction.
@@ -120,7 +120,7 @@ class ConversationStore(Protocol):
 
         The copy has the owner, the person in charge and the description of the original, and the conversation state
         after the last copied turn. Grants, posted turns, jobs and the earlier history are not copied. Every call in the
-        copy has ended, so it does not run again. The original does not change, and may have a live run or be closed.
+        copy has ended, so it does not run again. The original does not change, and may have an active run or be closed.
 
         Args:
             id: the id of the conversation to copy.
@@ -149,7 +149,7 @@ class ConversationStore(Protocol):
         ...
 
     async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
-        """Store changes made to the messages of a snapshot. They are merged call by call with changes stored since.
+        """Store changes made to the messages of a snapshot. They are merged per call with changes stored since then.
 
         Args:
             id: the id of the conversation.
@@ -161,7 +161,7 @@ class ConversationStore(Protocol):
 
         Raises:
             ConflictError: another process decided or started a changed call, or both `messages` and the store have new
-                turns, or turns were added during a live run. Nothing was written.
+                turns, or turns were added during an active run. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the messages do not belong to this revision, or the revision does not exist.
         """
@@ -181,8 +181,8 @@ class ConversationStore(Protocol):
 
         Args:
             id: the id of the conversation.
-            revision: the revision of the snapshot that the turns follow and the tools are from. Later decisions about
-                other calls are merged. Required with turns or tools.
+            revision: the revision of the snapshot to which the turns are appended and from which the tools come. Later
+                decisions about other calls are merged. Required with turns or tools.
             turns: turns to append, each with its role.
             tools: changed tool calls of the snapshot. To change a call inside another call, pass the outermost call.
             meta: changes to the description.
@@ -190,7 +190,7 @@ class ConversationStore(Protocol):
 
         Raises:
             ConflictError: another process decided or started a changed call, or added turns, or turns were added during
-                a live run. Nothing was written.
+                an active run. Nothing was written.
             ConversationClosedError: turns or tools are given, and the conversation is closed. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the tools are not from this revision, or the revision does not exist.
@@ -229,7 +229,7 @@ class ConversationStore(Protocol):
             jobs: jobs to queue, for example to index the conversation.
 
         Raises:
-            ConflictError: a run of the conversation is in progress.
+            ConflictError: the conversation has an active run.
             UnknownConversationError: no conversation with this id is stored.
         """
         ...
@@ -269,11 +269,11 @@ class ConversationStore(Protocol):
             id: the id of the conversation.
             target: the index of a turn, counted from 0, which includes its calls; or the id of an outermost tool call,
                 which includes its inner conversation; or the key of a posted turn that no run has appended yet.
-            by: who removes the content, for the record.
-            reason: why the content is removed, for the record. Do not repeat the content.
+            by: name of the user who removes the content, stored with the redaction.
+            reason: reason for the removal, stored with the redaction. Do not repeat the content.
 
         Raises:
-            ConflictError: a run on the conversation is live, or a call to redact has not ended. Nothing was changed.
+            ConflictError: the conversation has an active run, or a call to redact has not ended. Nothing was changed.
             TimeoutError: the content was removed, but traces remain in the files of the database, because another
                 process uses them. Call the method again.
             UnknownConversationError: no conversation with this id is stored.
@@ -285,7 +285,7 @@ class ConversationStore(Protocol):
         """Delete a conversation and its history. A damaged conversation can be deleted, too.
 
         Raises:
-            ConflictError: a run of the conversation is in progress.
+            ConflictError: the conversation has an active run.
             UnknownConversationError: no conversation with this id is stored.
         """
         ...
@@ -354,7 +354,7 @@ class ConversationStore(Protocol):
 
         Args:
             person: only conversations that this user is in charge of.
-            kind: only calls that wait for this: `approval`, `schedule` (a time), `result` (an external result), or
+            kind: only calls with this kind of wait: `approval`, `schedule` (a time), `result` (an external result), or
                 `interrupted` (the outcome of an interrupted call).
             before: only calls whose approval expires before this time, or that are scheduled before this time.
             limit: the maximum number of calls.
@@ -368,8 +368,8 @@ class ConversationStore(Protocol):
     async def due(self, *, person: str | None = None, limit: int | None = None, after: str | None = None) -> list[Due]:
         """List the conversations that a run can continue now, longest overdue first.
 
-        Conversations with a live run are not listed. A conversation whose model call failed is not due again before it
-        is changed. To retry such a run, use a job, which `take_job()` retries if it fails.
+        Conversations with an active run are not listed. A conversation whose model call failed is not due again before
+        it is changed. To retry such a run, use a job, which `take_job()` retries if it fails.
 
         Args:
             person: only conversations that this user is in charge of.
@@ -440,12 +440,12 @@ class ConversationStore(Protocol):
     async def write_deltas(self, deltas: Sequence[ResponseDelta]) -> None:
         """Store text of responses that are not stored yet, so that other processes can show it.
 
-        Deltas of a worker that does not have its job any more are ignored. The deltas of a conversation are deleted
-        when a turn is stored, when deltas of another response are stored, and by a redaction. `changes()` does not
-        report them. They may be lost if the database stops.
+        Deltas from a worker that has lost its job are ignored. The deltas of a conversation are deleted when a turn is
+        stored, when deltas of another response are stored, and by a redaction. `changes()` does not report them. They
+        may be lost if the database stops.
 
         Args:
-            deltas: the deltas of any number of conversations, those of a response in order.
+            deltas: the deltas, of any number of conversations. Deltas of the same response must be in order.
         """
         ...
 
@@ -453,7 +453,7 @@ class ConversationStore(Protocol):
         """Return the text of responses that are not stored yet, in the order of their positions.
 
         Args:
-            after: the ids of conversations, each with the position after which its deltas are returned, or 0.
+            after: for each conversation id, the position of the last delta already read, or 0.
         """
         ...
 
@@ -492,7 +492,7 @@ class ConversationStore(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close the connections to the database. Open conversations become unusable; a live run counts as dead."""
+        """Close the connections to the database. Open conversations become unusable; an active run counts as dead."""
         ...
 
     async def __aenter__(self) -> Self: ...

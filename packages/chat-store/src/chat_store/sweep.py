@@ -1,4 +1,4 @@
-"""Rejects calls that were not approved in time, without waiting for the next run.
+"""The function `sweep()`, which rejects calls that were not approved in time.
 
 The next run of a conversation rejects such calls. Call `sweep()` to reject them earlier, for example to remove them
 from a page or to notify the approvers.
@@ -30,7 +30,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 @final
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """The calls that `sweep()` rejected in one conversation. The conversation is due.
+    """The calls that `sweep()` rejected in one conversation. The conversation is now due.
 
     Attributes:
         conversation: the id of the conversation.

@@ -1,4 +1,4 @@
-"""`ChangeWatcher`, which passes the changes of a store to a function while it has listeners."""
+"""`ChangeWatcher`, which passes the changes of a store to a function as long as there are listeners."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ChangeWatcher:
 
     Args:
         store: the store to watch.
-        publish: the function that receives the changes. It may receive changes without conversations.
+        publish: function that receives the changes. The list of changed conversations may be empty.
         has_listeners: returns whether there are listeners. Without listeners, the store is not read.
     """
 

@@ -1,4 +1,4 @@
-"""Approval of a call together with the later calls of its tool."""
+"""Approval of a tool call that also covers later calls to the same tool."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def approve_with_grant(
     note: str | None = None,
     at: datetime | None = None,
 ) -> Grant:
-    """Approve a waiting call, and let later calls of its tool run without another approval.
+    """Approve a waiting call, and let later calls to the same tool run without another approval.
 
-    The grant covers the waiting and the later calls of the same tool in this conversation, until it expires or is
-    revoked with `messages.grants.revoke(grant.id)`. The caller must check that `by` may decide, and store `messages`.
+    The grant covers waiting and later calls to this tool in this conversation, until it expires or is revoked with
+    `messages.grants.revoke(grant.id)`. The caller must check that `by` may decide, and store `messages`.
 
     Args:
         messages: the outermost conversation, changed in place.
         path: path of the call, as in `wait.path`.
         until: time at which the grant expires, with a time zone.
         by: name of the approver, who also gives the grant.
-        note: remark for the record of decisions; the model does not receive it.
+        note: comment stored with the decision; the model does not receive it.
         at: time of the decision, with a time zone; now by default.
 
     Raises:

@@ -104,8 +104,8 @@ class ApprovalKeys:
                 `secrets.token_bytes(32)`.
             may_decide: rule that determines who may decide a waiting call with a token, such as `owner_may_decide`. The
                 rule receives the signed-in user of the page or, if no user is known, the `person` of the token. `None`
-                lets everybody who has a token decide, except calls that `RequireApproval(of=...)` reserves for others.
-                There is no default.
+                lets everyone who has a token decide, except for calls that `RequireApproval(of=...)` reserves for
+                others. There is no default.
             retired: IDs of former keys, so that their tokens are reported as retired and not as unknown.
             skew: maximum time by which the clock of the signing machine may be ahead of this clock.
             now: function that returns the current time, timezone-aware.
@@ -119,7 +119,7 @@ class ApprovalKeys:
         for key, secret in secrets.items():
             require_key(key, secret)
         if not isinstance(signing, str) or signing not in secrets:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-            msg = f"signing key {signing!r} is not in secrets: {', '.join(secrets) or 'secrets is empty'}"
+            msg = f"signing must be a key ID in secrets ({', '.join(secrets) or 'secrets is empty'}), not {signing!r}"
             raise UsageError(msg)
         require_retired(retired, secrets)
         if not isinstance(skew, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
@@ -201,8 +201,8 @@ class ApprovalKeys:
 
         Args:
             token: the received token.
-            conversation: conversation ID that the token must have, if the page knows it.
-            path: path of the call that the token must have, if the page knows it.
+            conversation: expected conversation ID, if known. Tokens for other conversations are refused.
+            path: expected path of the call, if known. Tokens for other calls are refused.
 
         Raises:
             ApprovalRefusedError: the token is damaged, forged, expired, not yet valid, or for another conversation or
@@ -258,11 +258,11 @@ class ApprovalKeys:
             messages: the conversation. The decision is recorded in it.
             arguments: edited arguments. Arguments equal to the current arguments do not count as an edit.
             by: the approver, if the page knows its user. Default: the `person` of the token.
-            note: note stored with the decision.
+            note: comment to store with the decision.
             owner: the user who owns the conversation, for the rule `may_decide`.
 
         Raises:
-            ApprovalRefusedError: the decision is refused; the attribute `reason` says why. Nothing was changed.
+            ApprovalRefusedError: the decision is refused for the reason in its attribute `reason`. Nothing was changed.
             UsageError: `arguments` is not a JSON object.
         """
         signed = self._read_valid_token(token)
@@ -294,11 +294,11 @@ class ApprovalKeys:
             messages: the conversation. The decision is recorded in it.
             reason: reason sent to the model.
             by: the approver, if the page knows its user. Default: the `person` of the token.
-            note: note stored with the decision.
+            note: comment to store with the decision.
             owner: the user who owns the conversation, for the rule `may_decide`.
 
         Raises:
-            ApprovalRefusedError: the decision is refused; the attribute `reason` says why. Nothing was changed.
+            ApprovalRefusedError: the decision is refused for the reason in its attribute `reason`. Nothing was changed.
         """
         signed = self._read_valid_token(token)
         tool = self._require_decidable_call(signed, conversation, messages, by, owner)
@@ -328,7 +328,7 @@ class ApprovalKeys:
             arguments: edited arguments of an approval, see `approve()`.
             reason: reason of a rejection, sent to the model.
             by: the approver, see `approve()`.
-            note: note stored with the decision.
+            note: comment to store with the decision.
 
         Returns:
             The decided call.

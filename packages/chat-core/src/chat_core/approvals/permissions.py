@@ -18,7 +18,7 @@ class Principal:
 
     Attributes:
         name: name that decisions are recorded under.
-        roles: roles that the application gives the principal, such as `"approver"`.
+        roles: roles that the application assigned to the principal, such as `"approver"`.
 
     Raises:
         UsageError: `name` is not a string or is empty, or `roles` is not a set of strings.
@@ -65,7 +65,7 @@ def owner_may_decide(principal: Principal, wait: Wait, /) -> bool:
 
 
 def only_role(role: str, /) -> MayDecide:
-    """Return a rule that lets every principal with a role decide.
+    """Return a rule that allows every principal with a certain role to decide.
 
     Args:
         role: the role, such as `"approver"`.
@@ -90,8 +90,8 @@ def is_allowed(may_decide: MayDecide, principal: Principal, wait: Wait, /) -> bo
         wait: the waiting call. If `wait.of` is set, only a principal with this name or role may decide.
 
     Raises:
-        UsageError: the rule is not a function, or did not return a bool, but for example the coroutine of an async
-            function, which would always count as true.
+        UsageError: the rule is not a function, or did not return a bool. For example, an async function returns a
+            coroutine, which is always true.
     """
     if not callable(may_decide):
         raise argument_error("may_decide", "a function of a principal and a wait, such as owner_may_decide", may_decide)

@@ -104,13 +104,7 @@ class Signed:
 
 
 def write_token(approval: BoundApproval, seal: Seal, key: str, secret: bytes) -> str:
-    """Sign the contents of a token and return the token as text.
-
-    Args:
-        approval: contents of the token.
-        seal: state of the call.
-        key: ID of the signing key.
-        secret: secret of the signing key.
+    """Sign `approval` and `seal` with `secret`, and return the token as text. It names `key` as its signing key.
 
     Raises:
         UsageError: the token would exceed `MAX_TOKEN_LENGTH` characters.
@@ -142,10 +136,10 @@ def create_seal(messages: Messages, path: Sequence[str], tool: Tool, nonce: str,
 
     Args:
         messages: the conversation.
-        path: path of the call.
-        tool: the call.
-        nonce: nonce of the token.
-        secret: secret of the signing key.
+        path: path of `tool` in the conversation.
+        tool: the call that the token decides.
+        nonce: unique ID of the token, included in the digests.
+        secret: secret of the signing key, with which the digests are keyed.
     """
     inner = messages if len(path) == 1 else messages.tool(*path[:-1]).inner
     # Tool name and time distinguish calls that have the same ID in different conversations of the same name.
@@ -275,12 +269,7 @@ def _read_claims(claims: str, secret: bytes) -> Signed:
 
 
 def require_key(key: str, secret: object) -> None:
-    """Raise `UsageError` unless the key ID is valid and the secret is long enough.
-
-    Args:
-        key: ID of the key.
-        secret: at least `MIN_SECRET_BYTES` bytes.
-    """
+    """Raise `UsageError` unless `key` is a valid key ID and `secret` has at least `MIN_SECRET_BYTES` bytes."""
     if _KEY_ID.fullmatch(key) is None:
         msg = f"a key ID has 1 to 32 letters, digits, - or _, not {key!r}"
         raise UsageError(msg)
@@ -308,12 +297,7 @@ def require_retired(retired: object, secrets: Mapping[str, bytes]) -> None:
 
 
 def require_names(conversation: object, person: object) -> None:
-    """Raise `UsageError` unless the conversation ID and the approver are strings.
-
-    Args:
-        conversation: ID of the conversation.
-        person: the approver, or `None`.
-    """
+    """Raise `UsageError` unless `conversation` is a string and `person` is a string or `None`."""
     if not isinstance(conversation, str):
         msg = f"conversation must be the ID of the stored conversation, a string, not {conversation!r}"
         raise UsageError(msg)

@@ -208,7 +208,7 @@ class Checkpoint:
 
         Args:
             tool: a tool call in `messages`.
-            now: the clock.
+            now: function that returns the current time.
         """
         id = tool.decisions[-1].grant if tool.decisions else None  # noqa: A001 - the field's own name
         if id is None or not isinstance(tool.status, Approved):
@@ -261,7 +261,7 @@ class Checkpoint:
 
     @property
     def keeps_answer(self) -> bool:
-        """Whether a final turn at the end of `messages` may be undelivered, because an earlier run died."""
+        """Whether `messages` may end with a final response that an earlier run could not deliver."""
         return self.conversation is not None or bool(self._path)
 
     def is_failed_write(self, error: BaseException) -> bool:
@@ -446,7 +446,7 @@ class Checkpoint:
                 _LOG.warning("failed to store the usage of a failed request of %r", self.id, exc_info=True)
 
     def rest_after(self, error: BaseException, now: Callable[[], datetime]) -> None:
-        """Stop offering the conversation to workers until it changes, if a new run would fail with the same error.
+        """If a new run would fail with the same error, do not offer the conversation to workers until it changes.
 
         Args:
             error: error of the request to the model, or of its preparation.

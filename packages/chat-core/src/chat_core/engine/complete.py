@@ -1,4 +1,4 @@
-"""A run without event delivery, from its start to its output or pause."""
+"""Execution of a run whose events are not delivered to the application."""
 
 from __future__ import annotations
 

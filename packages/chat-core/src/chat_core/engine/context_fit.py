@@ -82,7 +82,7 @@ class ContextFit:
         return usage
 
     def refuse(self, error: ChatError) -> bool:
-        """React to a request that the provider refused as too long. Return whether the policy is called again.
+        """Handle a request that the provider refused as too long. Return whether the policy is called again.
 
         The policy is called again only for the first refusal of a request.
 

@@ -33,7 +33,7 @@ async def close_model_call(call: ModelCall, checkpoint: Checkpoint, live: LiveIn
 
 
 def _create_interrupted_turn(call: ModelCall, text: str) -> Turn:
-    """Return a turn with the delivered text, and with the metadata that the provider reported until then."""
+    """Return a turn with the delivered text and the metadata that the provider has reported so far."""
     received = call.turn or call.partial
     turn = Turn([Text(text)], finish_reason="interrupted")
     if received is None:

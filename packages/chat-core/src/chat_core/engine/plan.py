@@ -151,14 +151,7 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
 
 
 def describe(chat: object, model: object = None, output: OutputSpec[object] | None = None, *tools: str) -> str:
-    """Return the text for the `repr` of a chat or of a chat builder.
-
-    Args:
-        chat: the chat or builder.
-        model: provider of the chat.
-        output: output specification of the chat.
-        tools: names of the chat's tools.
-    """
+    """Return the `repr` of the chat or builder `chat`, with its `model`, `output` type and `tools`."""
     meta = getattr(model, "metadata", None)
     schema = None if output is None else output.schema
     parts = [

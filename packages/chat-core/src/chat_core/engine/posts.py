@@ -8,7 +8,7 @@ from chat_core.messages import Turn
 
 
 async def apply_posts(checkpoint: Checkpoint, live: LiveInput | None = None) -> int:
-    """Append the input that was posted to the conversation, and return the number of appended turns.
+    """Append posted input to the conversation, and return the number of appended turns.
 
     If the provider paused its last response, nothing is appended, so that the continuation follows the response
     directly.

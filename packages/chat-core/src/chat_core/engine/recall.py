@@ -53,7 +53,7 @@ def _unanswered_question(messages: Messages) -> str:
 
 
 def _limit_notes(notes: Sequence[RecalledNote], settings: RecallSettings) -> tuple[RecalledNote, ...]:
-    """Return the first notes that are within the limits of the settings. A note that does not fit is omitted."""
+    """Return the notes that fit into the limits of the settings, in order. Notes that do not fit are omitted."""
     kept: tuple[RecalledNote, ...] = ()
     for note in notes:
         if len(kept) < settings.max_notes and len(Recalled((*kept, note)).text) <= settings.max_characters:

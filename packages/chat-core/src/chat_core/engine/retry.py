@@ -93,7 +93,7 @@ class Retry:
 
 @final
 class RetryBudget:
-    """The wait time that a run has left for retries. If `failures` is a list, failed attempts add their errors.
+    """Remaining time that a run may wait for retries. If `failures` is a list, the errors of failed attempts are added.
 
     Attributes:
         failures: errors of the failed attempts, or `None` if they are not recorded.

@@ -1,4 +1,4 @@
-"""The run: the loop behind `complete()` and `stream()`.
+"""The run: the loop that `complete()` and `stream()` execute.
 
 Theory of operation
 ===================
@@ -130,7 +130,7 @@ class Run(Generic[OutT, PauseT]):
         tool: str | None = None,
         live: LiveInput | None = None,
     ) -> None:
-        """Prepare a run. No work happens before `events()` is iterated.
+        """Prepare a run. The run starts when `events()` is iterated.
 
         Args:
             plan: configuration of the chat.
@@ -269,7 +269,7 @@ class Run(Generic[OutT, PauseT]):
         return await take_answer(self._checkpoint, self._live, hooks=self._plan.settings.after)
 
     async def _read_input(self) -> None:
-        """Declare the client tools of new input, and add notes from the memory to it."""
+        """Process new input: declare its client tools, and add notes from the memory."""
         self._plan = self._plan.for_messages(self._messages)
         if self._plan.settings.recall is not None:
             await add_recalled(self._plan.settings.recall, self._checkpoint)

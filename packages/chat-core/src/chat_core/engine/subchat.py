@@ -28,7 +28,7 @@ from chat_core.tools.scope import FixedScope
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Paused)
 
 ReportFunction: TypeAlias = Callable[[Any, Messages], ToolOutput]
-"""A function that computes the output of a chat used as a tool from its final response and its conversation."""
+"""A function of the final response and the conversation of an inner chat that returns the output of the tool call."""
 
 _PARAMETERS: Mapping[str, object] = {
     "type": "object",

@@ -57,7 +57,7 @@ class InnerChat(SubchatDefinition):
         return False
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """Convert the output of the chat, which is its response text by default, to JSON and the files in it."""
+        """Convert the output of the chat to JSON and a list of files. By default, the output is the response text."""
         return to_result(value)
 
     @abstractmethod
@@ -86,7 +86,7 @@ class InnerPause(Generic[PauseT_co]):
 @final
 @dataclass(frozen=True, slots=True)
 class InnerHalt:
-    """The result of an inner chat that stopped with an error that requires a decision or a change of tools.
+    """The result of an inner chat that stopped because a call needs a decision or a missing tool.
 
     `messages` is the conversation of the inner chat.
     """
@@ -112,7 +112,7 @@ class InnerFailure:
 def prefix_error(
     error: PendingToolsError | InterruptedToolsError, tool_id: str
 ) -> PendingToolsError | InterruptedToolsError:
-    """Return an error of an inner chat as an error of the outer chat, with the paths of its calls.
+    """Convert an error of an inner chat to an error of the outer chat by prefixing the IDs of its calls.
 
     Args:
         error: the error of the inner chat.

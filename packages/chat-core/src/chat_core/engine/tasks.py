@@ -141,7 +141,7 @@ def call_in_loop(token: EventLoopToken, callback: Callable[[], object]) -> None:
 
 
 def hide_event_loop() -> None:
-    """Hide the running event loop from the current context, so that code in the context can run another event loop."""
+    """Hide the running event loop from the current context, so that code in this context can run its own event loop."""
     sniffio: Any = sys.modules.get("sniffio")
     if sniffio is not None:
         sniffio.current_async_library_cvar.set(None)

@@ -1,4 +1,4 @@
-"""Relaxation of a forced tool choice as soon as the model has called a tool."""
+"""Function that relaxes a forced tool choice as soon as the model has called a tool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def relax_tool_choice(options: ChatOptions, messages: Messages) -> ChatOptions:
-    """Return the options of the next request, with a tool choice of `auto` if a forced choice was obeyed.
+    """Return the options of the next request. If the model obeyed a forced tool choice, the choice becomes `auto`.
 
     A forced choice counts as obeyed once the model has called a tool since the last user message. Calls that failed
     before they started do not count. The result depends only on the history, so it is the same after a pause, in
@@ -31,7 +31,7 @@ def relax_tool_choice(options: ChatOptions, messages: Messages) -> ChatOptions:
 
 
 def _has_model_call(messages: Messages) -> bool:
-    """Return whether the model made a call since the last user message, ignoring calls that the engine failed."""
+    """Return whether the model made a call since the last user message. Calls that the engine failed do not count."""
     for role, turn in reversed(messages.live_turns):
         if role == "user" and turn.by != "engine":
             return False
@@ -41,6 +41,6 @@ def _has_model_call(messages: Messages) -> bool:
 
 
 def _was_failed_by_engine(tool: Tool) -> bool:
-    """Return whether the engine failed a call before its tool function started, and no approver had decided this."""
+    """Return whether the engine, and not an approver, marked a call as failed before its tool function started."""
     decided = any(decision.action == "fail" for decision in tool.decisions)
     return isinstance(tool.status, Failed) and not tool.attempts and not decided

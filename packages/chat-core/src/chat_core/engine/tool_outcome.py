@@ -1,4 +1,4 @@
-"""The outcome of a tool call, whose result, failure or interruption is recorded in its status."""
+"""Functions that record the result, failure or interruption of a tool call in its status."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 PauseT = TypeVar("PauseT", bound=Paused)
 
 _NOT_STARTED: Final = object()
-"""Returned in place of a tool's value if the tool was not called, because the lease may have expired."""
+"""Return value if the tool was not called because the lease may have expired."""
 _MOST_RENEWALS: Final = 3
 """Maximum number of lease renewals before the pass gives up starting a delayed tool function."""
 
@@ -160,7 +160,7 @@ class ToolPass(Generic[PauseT]):
         return events
 
     def _raise_if_blocked(self) -> None:
-        """Raise an error if calls are still blocked, and record that a new run cannot continue until a change."""
+        """Raise an error if calls are still blocked, and record that a new run must wait for a change."""
         if not self._triage_result.blocked and not self._blocked_inside:
             return
         causes: dict[str, BaseException] = {}
@@ -220,7 +220,7 @@ class ToolPass(Generic[PauseT]):
                     return
 
     def _take_next(self, *, shared: bool = False) -> ReadyCall | None:
-        """Remove and return the next call if it may start now. `shared` calls run in the task of another call."""
+        """Remove and return the next call if it may start now. A `shared` call runs in the task of another call."""
         queue, running = self._queue, self._running
         if not queue or self._closed or self._error is not None:
             return None
@@ -377,9 +377,7 @@ class ToolPass(Generic[PauseT]):
         renewals = 0
         while (value := await self._call_with_timeout(ready, context)) is _NOT_STARTED:
             if renewals == _MOST_RENEWALS:
-                msg = (
-                    f"tool {tool.id!r} was not started: half of the lease had passed after each of {renewals} renewals"
-                )
+                msg = f"tool {tool.id!r} was not started: {renewals} lease renewals took too long; use a longer lease"
                 raise TimeoutError(msg)
             renewals += 1
             await self._checkpoint.renew()

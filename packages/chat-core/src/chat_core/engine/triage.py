@@ -176,7 +176,7 @@ class Triage(Generic[PauseT]):
     async def _triage_suspended(
         self, tool: Tool, inner: Messages, definition: ToolDefinition, tools_inside: ChatTools[Paused]
     ) -> None:
-        """Let a suspended inner chat resume, or keep it suspended and add its pause if its calls can only wait.
+        """Resume a suspended inner chat. If all its calls must still wait, keep it suspended and report its pause.
 
         Args:
             tool: the tool call that runs the inner chat.
@@ -410,12 +410,12 @@ class Triage(Generic[PauseT]):
 
 
 def is_decided(tool: Tool) -> bool:
-    """Return whether the change that another process made to a call is a decision, not an execution."""
+    """Return whether another process changed a call by deciding it, and not by running it."""
     return isinstance(tool.status, (Pending, Approved, Rejected, Suspended)) or is_resolved_by_decision(tool)
 
 
 def is_resolved_by_decision(tool: Tool) -> bool:
-    """Return whether a decision resolved a call, for example by rejecting it, and its tool has not run since."""
+    """Return whether a call was resolved by a decision, such as a rejection, without running its tool."""
     return bool(tool.decisions) and tool.decisions[-1].action not in {"approve", "retry"}
 
 
@@ -445,7 +445,7 @@ def _scheduled_at(action: Action[Paused]) -> datetime | None:
 
 
 def _is_resumable(tool: Tool) -> bool:
-    """Return whether a tool call has an inner chat that an earlier run left running and that can resume."""
+    """Return whether an earlier run left the inner chat of a tool call running, so that the chat can resume."""
     return isinstance(tool.status, Running) and tool.status.write_ahead and tool.inner is not None
 
 

@@ -1,4 +1,4 @@
-"""The result of a triage, which sorts tool calls into ready, resolved, waiting and blocked calls."""
+"""The result of a triage: ready, resolved, waiting and blocked tool calls."""
 
 from __future__ import annotations
 

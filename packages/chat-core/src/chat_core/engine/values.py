@@ -1,4 +1,4 @@
-"""The values for the injected parameters of a run, either passed to the run or created by factories of the chat.
+"""Values for the injected parameters of tools: passed to the run, or created by the chat's factories.
 
 One task creates all values in the order of their factories, keeps them open, and closes them in the reverse order. A
 context manager is therefore entered and exited in the same task, as libraries with task groups and cancel scopes

@@ -1,4 +1,4 @@
-"""Checked access to the fields of a stored JSON document. Errors contain the path of a malformed value."""
+"""Functions that read and validate fields of a stored JSON document. Errors contain the path of the value."""
 
 from __future__ import annotations
 

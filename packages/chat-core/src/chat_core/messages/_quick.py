@@ -29,7 +29,7 @@ _TURN = frozenset({"parts", "created_at", "finish_reason", "metadata", "delivere
 _TOOL = frozenset({"type", "id", "call_id", "call", "status", "idempotency_key", "attempts", "revision"})
 _REASONS: dict[str, FinishReason] = {item: item for item in get_args(FinishReason)}
 _MINIMAL_FIELD_COUNT = 2
-"""Number of fields of a text, a call and a completed status without optional fields."""
+"""Number of required fields, the same in a text, a call and a completed status."""
 _parse_time = datetime.fromisoformat
 
 

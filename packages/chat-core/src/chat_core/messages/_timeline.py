@@ -82,7 +82,7 @@ class Timeline:
     )  # fmt: skip
 
     def __init__(self, turns: Sequence[tuple[Role, Turn]]) -> None:
-        """Initialize the index without reading any turn yet.
+        """Initialize the index. The turns are read on first use.
 
         Args:
             turns: turns of the history, each with its role. The caller may append turns to this list later.
@@ -259,7 +259,7 @@ class Timeline:
         return self._turns[offset][0] == "user" or (bool(self._last_user) and self._last_user[-1] < offset)
 
     def turns_after_response(self) -> tuple[Turn | None, Sequence[Turn]]:
-        """Return the last model turn that is live, or `None`, and the live turns after it, newest first."""
+        """Return the last live model turn, or `None`, and the live turns that follow it, newest first."""
         self._read_new_turns()
         later: list[Turn] = []
         for index in reversed(self._live):
@@ -364,7 +364,7 @@ class Timeline:
         return summary.digest == turn_digest(*last) or summary.digest == _rendered_digest(*last)
 
     def _add_recalled(self, index: int, recalled: Recalled, turn: Turn) -> None:
-        """Add recalled notes before the first user message without notes among the latest consecutive user turns."""
+        """Add recalled notes before the first of the latest consecutive user turns that has no notes yet."""
         last = max([at for at, _, _ in self._recalled.values()], default=-1)
         persons = [item for item in self._user_run if item > last and self._turns[item][1].by != "engine"]
         if not persons:
@@ -375,7 +375,7 @@ class Timeline:
         self._discard_cached_from(bisect_left(self._live, persons[0]))
 
     def _discard_cached_from(self, place: int) -> None:
-        """Discard the sizes and views that were computed from the live turns at `place` and later."""
+        """Discard the cached sizes and views that depend on the live turns at position `place` and later."""
         del self._sizes[place + 1 :]
         self._cached = {key: cached for key, cached in self._cached.items() if cached.read <= place}
 
@@ -402,7 +402,7 @@ class Timeline:
         self._recompute_last_turns()
 
     def _recompute_last_turns(self) -> None:
-        """Recompute the fields that describe the last live turns, after a rewind removed turns."""
+        """After a rewind removed turns, recompute the fields that describe the last live turns."""
         live = self._live
         self._previous = next((index for index in reversed(live) if self._turns[index][0] != "system"), None)
         start = self._start_of_user_turns(len(live))
@@ -417,7 +417,7 @@ class Timeline:
             end = start if run else end - 1
 
     def _start_of_user_turns(self, end: int) -> int:
-        """Return the position in `_live` of the first of the consecutive user turns that end before position `end`."""
+        """Return the index in `_live` at which the consecutive user turns before the index `end` begin."""
         while end and self._turns[self._live[end - 1]][0] == "user":
             end -= 1
         return end

@@ -1,4 +1,4 @@
-"""Helpers for `Tool`, which check and copy values, compute statuses and format results."""
+"""Helper functions of `Tool` that check and copy values, compute statuses and format results."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def retried(status: ToolStatus) -> ToolStatus:
 
 
 def illegal_transition(tool: Tool, event: ToolEvent) -> IllegalTransitionError:
-    """Return an error that names the events which the status of `tool` allows."""
+    """Return an error that lists the operations that the status of `tool` allows."""
     status = tool.status
     allowed = ", ".join(sorted([item.value for item in ToolEvent if next_status(status, item)]))
     return IllegalTransitionError(
@@ -124,7 +124,7 @@ def require_zone(at: datetime | None) -> None:
 
 
 def check_decision(at: datetime | None, **texts: object) -> datetime:
-    """Check the texts and the time of a decision, which would otherwise be stored and could not be read again.
+    """Check the texts and the time of a decision, so that no unreadable decision is stored.
 
     Args:
         at: time of the decision.
@@ -166,7 +166,7 @@ def json_copy(value: object, label: str) -> object:
 
     Args:
         value: the value to copy.
-        label: name of the value, for the error.
+        label: name of the value, for the error message.
 
     Raises:
         UsageError: the value is not JSON, or it is nested more deeply than `MAX_DEPTH`.
@@ -191,8 +191,8 @@ def json_object(value: object, label: str = "arguments") -> Mapping[str, object]
     """Return a frozen copy of a JSON object.
 
     Args:
-        value: the object.
-        label: name of the value, for the error.
+        value: the object to copy.
+        label: name of the value, for the error message.
 
     Raises:
         UsageError: the value is not a JSON object, or it is nested too deeply.
@@ -366,7 +366,7 @@ def wait_again(status: ToolStatus, error: str | None) -> Pending:
 
     Args:
         status: the current status.
-        error: why the edited arguments are invalid. If None, the strategy decides about the call again.
+        error: description of invalid edited arguments. If None, the strategy decides about the call again.
 
     Raises:
         UsageError: `error` is not a string.
@@ -378,7 +378,7 @@ def wait_again(status: ToolStatus, error: str | None) -> Pending:
 
 
 def error_of(status: ToolStatus) -> str | None:
-    """Return why an earlier approval was revoked, or None if no approval was revoked."""
+    """Return the reason for which an earlier approval was revoked, or None."""
     return status.error if isinstance(status, Pending) else None
 
 

@@ -1,4 +1,4 @@
-"""Find the reason why a turn cannot be stored and read again without changes."""
+"""Checks whether a turn can be stored and read again without changes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def require_content(content: object, make: MakeMessages) -> None:
     """Check a content before it is added to a conversation.
 
     Args:
-        content: the content.
+        content: the content to check.
         make: the `Messages` class or a similar callable, which creates inner conversations.
 
     Raises:
@@ -128,8 +128,8 @@ def require_turn(role: object, turn: object, make: MakeMessages) -> None:
     A turn that is in a conversation already is not checked again.
 
     Args:
-        role: role of the turn.
-        turn: the turn.
+        role: the role under which the turn is added.
+        turn: the turn to check.
         make: the `Messages` class or a similar callable, which creates inner conversations.
 
     Raises:
@@ -150,11 +150,11 @@ def find_turn_fault(turn: Turn, make: MakeMessages, *, of_provider: bool = True)
     """Return an error that describes why a turn cannot be stored and read again without changes, or None.
 
     Args:
-        turn: the turn.
+        turn: the turn to check.
         make: the `Messages` class or a similar callable, which creates inner conversations.
         of_provider: whether a provider returned the turn. Turns of an application may have a `Summary`, a `Rewind` or a
             `Recalled`, and tool calls with inner conversations, whose turns were checked when they were added. Their
-            data is not checked here, because `to_json()` refuses data that is not JSON, and writes NaN as null.
+            data is not checked here: `to_json()` refuses data that is not JSON, and writes NaN as null.
     """
     metadata = turn.metadata
     unusual = metadata is not None and (
@@ -182,7 +182,7 @@ def find_turn_fault(turn: Turn, make: MakeMessages, *, of_provider: bool = True)
 
 
 def _is_usual_call(tool: Tool) -> bool:
-    """Return whether a tool call has only the fields of most calls, all of them valid. Fast."""
+    """Return whether a tool call has only common fields with valid values. This check is fast."""
     return (
         type(tool.call) is FunctionCall
         and tuple(map(type, _call_fields(tool))) in _USUAL_CALLS
@@ -241,7 +241,7 @@ def _require_json(value: object) -> None:
 
 
 def _has_inner(part: object) -> bool:
-    """Return whether a part is the call of a chat used as a tool, with its conversation."""
+    """Return whether a part is a tool call that contains an inner conversation."""
     return isinstance(part, Tool) and isinstance(part.inner, ViewedTurns)
 
 

@@ -1,4 +1,4 @@
-"""Base class of `Messages` that stores all turns of a conversation and builds the view that a model receives."""
+"""Base class of `Messages`, which stores all turns of a conversation and builds the view that a model receives."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ViewedTurns:
 
     @property
     def recalled(self) -> Sequence[Recalled]:
-        """Notes from a memory that a model receives, oldest first. They belong to the messages that follow them."""
+        """Notes from a memory that the model receives, oldest first. Each belongs to the message after it."""
         return self._get_timeline().recalled_from(self.view().offset) if self._has_view_turns else ()
 
     @property

@@ -166,8 +166,7 @@ def read(document: str | bytes, make: MakeMessages) -> Messages:
 
     Args:
         document: the JSON text.
-        make: the `Messages` class or a similar callable, passed in because the module of `Messages` imports this
-            module.
+        make: the `Messages` class or a similar callable, passed as an argument to avoid an import cycle.
 
     Raises:
         InvalidDocumentError: the document is malformed. Its `path` attribute shows the position.

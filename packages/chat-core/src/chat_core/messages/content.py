@@ -42,10 +42,10 @@ FinishReason: TypeAlias = Literal[
 ]
 """Normalized reason why a model stopped. The provider's own value is in the turn's metadata.
 
-`"interrupted"` is set by the engine: the user interrupted the response, and the turn has the delivered text.
-Decoders report unknown values as `"other"`. The engine runs calls after `"stop"`, `"tool_calls"` and `"pause"` only.
-After `"other"`, or without a reason, a response with calls is an `InvalidResponseError`, and a response without calls
-is an answer.
+`"interrupted"` is set by the engine: the user interrupted the response, and the turn has the delivered text. Decoders
+report unknown values as `"other"`. The engine runs calls only after `"stop"`, `"tool_calls"` and `"pause"`. With
+`"other"` or without a reason, a response that contains calls raises `InvalidResponseError`, and a response without
+calls is final.
 """
 
 WITHDRAWN_REASONS: Final[frozenset[FinishReason]] = frozenset({"content_filter", "refusal"})
@@ -67,13 +67,15 @@ class Turn:
 
     Attributes:
         parts: the parts, in order.
-        finish_reason: why the model stopped; `None` for turns of other roles. An unknown value becomes `"other"`.
-        metadata: what the provider reported, such as model and usage; `None` for turns of other roles.
+        finish_reason: reason why the model stopped; `None` for turns of other roles. An unknown value becomes
+            `"other"`.
+        metadata: data that the provider reported, such as model and usage; `None` for turns of other roles.
         created_at: time at which the turn was completed, with a time zone; now by default.
         by: `"engine"` for a turn written by this library, such as a request to correct an answer; `"application"` for a
             call made by `chat.call()`; otherwise `None`.
-        delivered: whether the after-hooks were called for this turn, if it is a final model response. While it
-            is `False`, a stored conversation is due, so that a run calls the hooks. `None` if the turn has no hooks.
+        delivered: whether the after-hooks were called for this turn, if it is a final model response. While it is
+            `False`, the store offers the conversation to workers, so that a run calls the hooks. `None` if the turn has
+            no hooks.
         failed_usage: tokens of failed requests: failed attempts before this turn, and later requests that returned no
             turn. `None` if no such request had tokens.
         failed_requests: number of these requests, including those without reported tokens.
@@ -157,7 +159,7 @@ class Turn:
 
     @property
     def settled(self) -> bool:
-        """Whether all tool calls are resolved, so that nothing in the turn can change any more."""
+        """Whether all tool calls are resolved. Such a turn cannot change any more."""
         for part in self.parts:  # noqa: SIM110 - a loop is faster, and a history has thousands of turns
             if isinstance(part, Tool) and not part.resolved:
                 return False
@@ -187,7 +189,7 @@ class Turn:
         key: Hashable,
         encoders: Mapping[Role, Callable[[Turn], bytes]],
     ) -> list[bytes]:
-        """Return the encodings of the settled turns from index `first` up to the first turn that can still change.
+        """Return the encodings of the turns from index `first` on. Stop at the first turn that is not settled.
 
         Args:
             turns: turns of a conversation, each with its role.
@@ -299,7 +301,7 @@ def describe_part(part: Part) -> str:
 
 
 def _require_part(part: Part) -> Part:
-    """Return `part`, or raise `UsageError` if it is no part. Another value would be stored without its content."""
+    """Return `part`, or raise `UsageError` if it is not a message part."""
     if not isinstance(cast("object", part), Part):
         msg = f"the message must consist of texts and parts, such as File.from_path('…'), not {part!r}"
         raise UsageError(msg)

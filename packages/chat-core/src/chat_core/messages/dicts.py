@@ -197,7 +197,7 @@ def _require_text(value: object, where: str) -> str:
 
 
 def _refuse_other_fields(value: Mapping[str, object], known: frozenset[str] | set[str], where: str) -> None:
-    """Raise `UsageError` if a field that is not in `known` has a value, because that value would be lost."""
+    """Raise `UsageError` if a field that is not in `known` has a value. Ignoring the field would lose the value."""
     for name, item in value.items():
         if name not in known and item not in (None, "", [], {}):
             msg = f"{where} has the field {name!r}, which messages cannot store: remove it"

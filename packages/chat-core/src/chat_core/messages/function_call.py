@@ -1,4 +1,4 @@
-"""`FunctionCall`, a call that a model requests, and `CallContext`, which a strategy receives along with the call."""
+"""`FunctionCall`, a call that a model requests, and `CallContext`, the information for strategies about the call."""
 
 from __future__ import annotations
 

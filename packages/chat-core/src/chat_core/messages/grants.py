@@ -1,4 +1,4 @@
-"""Grants, which let further calls of a tool run without asking an approver again."""
+"""Grants, which let later calls to a tool run without another approval."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GRANT = frozenset({"id", "tools", "until", "by", "at", "of", "revoked_at", "rev
 @final
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Permission to run the calls of a tool in one conversation without asking an approver again.
+    """Permission to run later calls to a tool in one conversation without another approval.
 
     `chat_core.approvals.approve_with_grant()` creates grants. A grant replaces an approval and nothing else: the policy
     of the chat still decides about each call, and may reject or schedule it.
@@ -40,12 +40,12 @@ class Grant:
         tools: name of the tool. For a tool of a chat that is used as a tool, the names of all tools on the path,
             outermost first.
         until: time at which the grant expires.
-        by: who gave the grant. Calls that it covers are approved under this name.
-        at: time at which the grant was given.
+        by: name of the approver who created the grant. Calls that it covers are approved under this name.
+        at: time at which the grant was created.
         of: role or name that `RequireApproval(of=...)` reserved the approved call for. Other reserved calls are not
             covered.
         revoked_at: time at which the grant was revoked, or `None`.
-        revoked_by: who revoked the grant.
+        revoked_by: name of the user who revoked the grant.
     """
 
     id: str
@@ -148,7 +148,7 @@ class Grants:
 
         Args:
             id: id of the grant.
-            by: who revoked the grant.
+            by: name of the user who revokes the grant.
             at: time of the revocation, with a time zone; now by default.
 
         Raises:

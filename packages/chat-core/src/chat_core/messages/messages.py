@@ -406,14 +406,14 @@ class Messages(ViewedTurns):
 
         Args:
             reason: reason that the model receives.
-            by: who cancelled the calls, for the record of decisions.
+            by: name of the user who cancelled the calls, stored with the decisions.
 
         Returns:
             The cancelled tool calls.
 
         Raises:
             ConversationBusyError: a run is using these messages.
-            IllegalTransitionError: a tool call is running, or its process died and `lost()` was not called.
+            IllegalTransitionError: a tool call is running, or its process died and `Tool.lost()` was not called.
         """
         self._require_idle("cancel_pending()")
         tools = self.pending()

@@ -28,11 +28,11 @@ class Pending:
     The terms of a wait (`expires_at`, `at`) are fixed when the wait begins.
 
     Attributes:
-        kind: what the call waits for: an approver, a time, or an external result; `None` before a strategy has decided
-            about the call.
+        kind: kind of wait: for an approver, a time, or an external result; `None` before a strategy has decided about
+            the call.
         expires_at: time from which the call can no longer be approved, or completed.
         at: time from which a scheduled call may run.
-        error: why an earlier approval was revoked: the approver's edited arguments were invalid.
+        error: reason for which an earlier approval was revoked: the approver's edited arguments were invalid.
         of: role or name of the principal that must decide, or `None`.
     """
 
@@ -54,7 +54,7 @@ class Approved:
     """Status of an approved tool call. The next run of the chat executes it.
 
     Attributes:
-        expires_at: expiry of the wait that the approval ended. It applies again if the approval is revoked.
+        expires_at: expiry time of the wait before the approval. It applies again if the approval is revoked.
         of: role or name of the principal that had to decide. It applies again if the approval is revoked.
     """
 
@@ -208,7 +208,7 @@ class Rejected:
 
     Attributes:
         reason: reason that the model receives.
-        source: what refused the call: an approver (`"person"`), a strategy (`"policy"`), an expired approval
+        source: origin of the rejection: an approver (`"person"`), a strategy (`"policy"`), an expired approval
             (`"expiry"`) or a cancellation (`"cancelled"`).
         started: for a call that had started when it was cancelled, its status at that time. The model receives what is
             known about its effects.
@@ -230,11 +230,11 @@ class Decision:
 
     Attributes:
         action: the decision.
-        by: who decided.
+        by: name of the user or program that decided.
         at: time of the decision.
-        note: remark for the record; the model does not receive it.
+        note: comment stored with the decision; the model does not receive it.
         arguments: arguments that the approver substituted for the model's.
-        grant: for an approval by a grant, the id of the `Grant` that covered the call. `by` is the person who gave the
+        grant: for an approval by a grant, the id of the `Grant` that covered the call. `by` is the user who created the
             grant.
     """
 
@@ -321,7 +321,7 @@ def next_status(status: ToolStatus, event: ToolEvent) -> type[ToolStatus] | None
 
     Args:
         status: the current status of a tool call.
-        event: the event that happens to the call.
+        event: the event to apply to the call.
     """
     if isinstance(status, Pending):
         if status.kind == "result":

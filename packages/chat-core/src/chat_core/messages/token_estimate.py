@@ -16,7 +16,7 @@ from chat_core.messages.parts import File, Opaque, ProviderPart, Reasoning, Stru
 from chat_core.messages.tool import Tool
 
 TURN_TOKENS: Final = 8
-"""Tokens that each turn and each part adds to the tokens of its content."""
+"""Number of tokens that each turn and each part adds, apart from its content."""
 FILE_TOKENS: Final = 2_000
 """Tokens counted for a file that is not text, about the maximum that providers count for an image."""
 PAGE_BYTES: Final = 50_000

@@ -191,8 +191,8 @@ class Tool:
 
         Args:
             arguments: arguments that replace the model's, a JSON object. The model's arguments stay in `call`.
-            by: who approved the call.
-            note: remark for the record of decisions; the model does not receive it.
+            by: name of the approver.
+            note: comment stored with the decision; the model does not receive it.
             at: time of the decision, with a time zone; now by default.
 
         Raises:
@@ -219,8 +219,8 @@ class Tool:
 
         Args:
             reason: reason that the model receives.
-            by: who rejected the call.
-            note: remark for the record of decisions; the model does not receive it.
+            by: name of the user who rejected the call.
+            note: comment stored with the decision; the model does not receive it.
             at: time of the decision, with a time zone; now by default.
 
         Raises:
@@ -238,7 +238,7 @@ class Tool:
 
         Args:
             reason: reason that the model receives.
-            by: who cancelled the call.
+            by: name of the user who cancelled the call.
             at: time of the decision, with a time zone; now by default.
 
         Raises:
@@ -255,8 +255,8 @@ class Tool:
         A chat used as a tool becomes `Suspended`, and the next run resumes its conversation where it stopped.
 
         Args:
-            by: who decided.
-            note: remark for the record of decisions; the model does not receive it.
+            by: name of the user who decided.
+            note: comment stored with the decision; the model does not receive it.
             at: time of the decision, with a time zone; now by default.
 
         Raises:
@@ -284,8 +284,8 @@ class Tool:
             files: files returned along with the result.
             data: data for the application that is kept with the result.
             state: JSON object that is merged into the state of the conversation.
-            by: who supplied the result, if not the tool itself.
-            note: remark for the record of decisions; the model does not receive it.
+            by: name of the user or program that supplied the result, if not the tool itself.
+            note: comment stored with the decision; the model does not receive it.
             at: time of the decision, with a time zone; now by default.
 
         Raises:
@@ -310,8 +310,8 @@ class Tool:
 
         Args:
             error: description that the model receives and can act on.
-            by: who decided, if not the tool itself.
-            note: remark for the record of decisions; the model does not receive it.
+            by: name of the user or program that decided, if not the tool itself.
+            note: comment stored with the decision; the model does not receive it.
             at: time of the decision, with a time zone; now by default.
 
         Raises:
@@ -387,8 +387,8 @@ class Tool:
         """Revoke the approval of the call, so that the call must be decided again.
 
         Args:
-            error: why the approver's edited arguments are invalid. The call waits for an approver again, on the terms
-                of the earlier wait, and keeps these arguments. Without an error, the chat's strategy decides again.
+            error: description of the invalid edited arguments. The call keeps them and waits for an approver again, on
+                the terms of the earlier wait. Without an error, the chat's strategy decides again.
         """
         self._transition(ToolEvent.RECONSIDER, lambda old: values.wait_again(old, error))
 

@@ -130,7 +130,7 @@ class WaitRecord:
         tool: the tool call.
         run: the run that resumed.
         kind: kind of the wait, such as an approval.
-        outcome: why the wait ended.
+        outcome: reason for the end of the wait.
         asked_at: start of the wait, which is the time of the turn in which the model made the call.
         ended_at: time of the decision, the expiry or the scheduled time.
         edited: whether an approver replaced the model's arguments.
@@ -164,7 +164,7 @@ class Observation(Protocol):
 
 @runtime_checkable
 class WarningObserver(Protocol):
-    """Observer that also receives warnings of a run, such as a summary that could not be made."""
+    """Observer that also receives warnings of a run, such as a failed summary."""
 
     def warning(self, record: RunRecord, message: str, /) -> None:
         """Handle a warning. The run continues.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chat_core.transport import Transport
 
 Step: TypeAlias = bytes | str | Exception | Callable[[], Awaitable[object]]
-"""A step of a body: a chunk; an error, raised at this point; or something to await, such as `event.wait`."""
+"""One step of a scripted body: a chunk to send, an error to raise, or a function to await, such as `event.wait`."""
 
 Fields: TypeAlias = Sequence[tuple[str, str]] | Mapping[str, str]
 

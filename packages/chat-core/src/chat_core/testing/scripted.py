@@ -102,7 +102,7 @@ class ScriptedProvider:
 
     @property
     def metadata(self) -> ProviderMeta:
-        """Description of this provider."""
+        """Metadata of this provider."""
         return self._meta
 
     async def complete(

@@ -145,7 +145,7 @@ class SubchatDefinition(ABC):
 
 
 def _required_values(definition: ToolDefinition) -> Sequence[tuple[str, Any]]:
-    """Return the values that a tool, or the tools of its inner chat, need injected, as pairs of tool name and type."""
+    """Return the injected values that a tool or its inner chat needs, as pairs of tool name and type."""
     name = definition.declaration.name
     if isinstance(definition, SubchatDefinition):
         return [(f"{name}/{inner}", kind) for inner, kind in definition.tools.required]

@@ -144,7 +144,7 @@ def require_name(name: object, owner: object = "the tool", /) -> str:
 
     Args:
         name: value to check.
-        owner: object that the name belongs to, for the error.
+        owner: object that has the name, for the error message.
 
     Raises:
         UsageError: the name is missing or invalid.

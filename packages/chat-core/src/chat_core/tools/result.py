@@ -83,7 +83,7 @@ def _convert_data(item: object) -> Data:
 
 
 def convert_state(state: Mapping[str, object] | None, /) -> Mapping[str, object] | None:
-    """Return a tool's change of the conversation's state, converted to a JSON object. Return None for None.
+    """Convert the state change that a tool returned to a JSON object. Return None for None.
 
     Raises:
         TypeError: the change is not a JSON object, or it contains a file.
@@ -147,7 +147,7 @@ def _extract_files(value: Any, files: list[File]) -> Any:  # noqa: ANN401 - a to
 
 
 def _refuse_files_inside(value: object) -> None:
-    """Raise `TypeError` if a field of a model or dataclass contains a file, which a serializer could not leave out."""
+    """Raise `TypeError` if a field of a model or dataclass contains a file, because the serializer cannot omit it."""
     for name, item in _fields_of_model(value).items():
         if _contains_file(item):
             raise TypeError(model_texts.file_inside(type(value).__name__, name))

@@ -113,7 +113,7 @@ class Arguments:
             parameters: parameters of the function that the model fills in.
             descriptions: descriptions by parameter name.
             names: local names that annotations of nested types may refer to.
-            owner: the tool, for errors.
+            owner: description of the tool, for error messages.
 
         Raises:
             UsageError: a parameter's type cannot be described or checked.

@@ -180,7 +180,7 @@ def require_collection(collection: object, what: str, /) -> None:
 
     Args:
         collection: value to check.
-        what: name of the function that requires it, for the error.
+        what: name of the calling function, for the error message.
 
     Raises:
         UsageError: `collection` is not a `ToolCollection`.

@@ -17,10 +17,10 @@ from chat_core.transport.limits import MAX_EVENT_BYTES
 from chat_core.transport.values import Event
 
 _PRELUDE: Final = 12
-"""Bytes of the total length, the length of the headers, and the checksum of both."""
+"""Size in bytes of the prelude: the total length, the length of the headers, and a checksum."""
 _OVERHEAD: Final = _PRELUDE + 4
 _VALUE_SIZES: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-"""Bytes of a header value, by its type. Values of other types begin with their length."""
+"""Size in bytes of a header value, by its type. Values of other types begin with their length."""
 _STRING: Final = 7
 _SIZED: Final = (6, _STRING)
 _WRONG_PRELUDE: Final = "the checksum of its lengths is wrong"

@@ -33,7 +33,7 @@ def decoder_for(headers: Headers) -> Decoder | None:
 
 
 def decoded_headers(headers: Headers) -> Headers:
-    """Return the headers that fit a decoded body, without `content-encoding` and the length of the encoded body."""
+    """Return the headers of a decoded body: without `content-encoding` and the length of the encoded body."""
     if "content-encoding" not in headers or content_encoding(headers) not in SUPPORTED_ENCODINGS:
         return headers
     return Headers([item for item in headers.items() if item[0] not in _ENCODING_HEADERS])

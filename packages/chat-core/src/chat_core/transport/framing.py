@@ -59,7 +59,7 @@ def framer(framing: Framing, max_event_bytes: int = MAX_EVENT_BYTES) -> Framer:
 
 
 def _end_of_response(events: list[Event], is_last: Callable[[Event], bool]) -> int:
-    """Return the number of events up to the last event of the response, or 0 if that event is not among them."""
+    """Return the number of events up to and including the last one of the response, or 0 if the response continues."""
     return next((number for number, event in enumerate(events, 1) if is_last(event)), 0)
 
 

@@ -53,14 +53,14 @@ def describe(request: Request) -> str:
 
 
 def invalid_header_name(name: str) -> str | None:
-    """Return why a header name is invalid, or None if it is valid."""
+    """Return a description of the error in a header name, or None if the name is valid."""
     if _HEADER_NAME.fullmatch(name) is None:
         return "a header name contains characters that HTTP does not allow"
     return None
 
 
 def invalid_header_value(name: str, value: str) -> str | None:
-    """Return why the value of a header is invalid, or None if it is valid. The message omits the value.
+    """Return a description of the error in a header value, or None if it is valid. The text omits the value.
 
     Args:
         name: the name of the header, for the message.
@@ -89,7 +89,7 @@ def is_success(status: int) -> bool:
 
 
 def refusal_message(request: str, status: int, reason: str, headers: Headers) -> str:
-    """Return the message of an error for a status that is not 2xx.
+    """Return the error message for a status that is not 2xx.
 
     Args:
         request: the description of the request.

@@ -27,7 +27,7 @@ def too_long_error(what: str, limit: int, option: str, *, body: bytes = b"") -> 
     """Return the `TransportError` for received data that exceeds a limit.
 
     Args:
-        what: the data, such as `the body`, or a request and the data.
+        what: description of the data, such as `the body`, for the error message.
         limit: the limit in bytes.
         option: the name of the option that sets the limit.
         body: the beginning of the data.
@@ -47,7 +47,7 @@ async def read_body(
 
     Args:
         chunks: the decoded body.
-        where: the description of the request, for the message of the error.
+        where: description of the request, for the error message.
         max_body_bytes: the limit on the body of a successful response; `None` for no limit.
         max_error_bytes: the maximum number of bytes to read from the body of an error response.
         is_error: whether the status of the response is not 2xx.

@@ -47,7 +47,7 @@ STATUSES: Final[Mapping[int, type[ProviderError]]] = {
     503: OverloadedError,
     529: OverloadedError,
 }
-"""Error classes by status. Any other 4xx is `InvalidRequestError`, 3xx is `ProviderError`, the rest `ServerError`."""
+"""Error classes by status. Any other 4xx becomes `InvalidRequestError`, 3xx `ProviderError`, the rest `ServerError`."""
 
 NEXT_STEPS: Final[Mapping[type[ProviderError], str]] = {
     AuthenticationError: "check that the API key is valid and belongs to this server",
@@ -61,7 +61,7 @@ NEXT_STEPS: Final[Mapping[type[ProviderError], str]] = {
     RateLimitedError: "send fewer requests, or allow more retries with with_retry()",
     ServerError: "try again later; if it happens again, give the request id to the provider",
 }
-"""What the caller can do about an error of each class."""
+"""Recommended next step for the caller, by error class."""
 
 _NEXT_STEP: Final = " (next step: "
 
@@ -109,7 +109,7 @@ def describe_redirect(status: int, headers: Mapping[str, str]) -> str | None:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return how many seconds the server asks to wait before a retry.
+    """Return the number of seconds that the server asks clients to wait before a retry.
 
     `retry-after-ms` is in milliseconds. `retry-after` is in seconds, or a date (RFC 9110, section 10.2.3).
 
@@ -256,14 +256,14 @@ def with_details(message: str, details: str) -> str:
 
     Args:
         message: the message. It may end with a next step.
-        details: the facts to add.
+        details: the text to add.
     """
     words, separator, step = message.partition(_NEXT_STEP)
     return f"{words} ({details}){separator}{step}"
 
 
 def translate_transport_error(error: TransportError, provider: str) -> ChatError:
-    """Convert a transport error to the error that a run raises for a missing or incomplete response, and return it.
+    """Convert a transport error to the `ChatError` that a run raises for a missing or incomplete response.
 
     Args:
         error: the error of the transport, of any kind except `status`.

@@ -243,7 +243,7 @@ class ConnectionBuilder(Generic[SettingsT]):
         return self._with(replace(self._settings, transport=transport))
 
     def _missing_method_hint(self, name: str) -> str | None:  # noqa: ARG002 - for states that lack a method
-        """Return why `name` is unavailable in this state, or None if no builder state has this method."""
+        """Return a hint for the missing method `name`, or None if no state of the builder has this method."""
         return None
 
     if not TYPE_CHECKING:  # a type checker reports the missing method itself
@@ -286,9 +286,9 @@ def require_secret(method: str, value: str, what: str) -> str:
     """Return a secret without surrounding spaces. Error messages never contain the secret.
 
     Args:
-        method: name of the builder method, for the error.
+        method: name of the builder method, for the error message.
         value: the secret to check.
-        what: description of the secret, for the error.
+        what: description of the secret, for the error message.
 
     Raises:
         UsageError: the secret is empty or not text.
@@ -308,9 +308,9 @@ def require_key(method: str, value: ApiKey, what: str) -> ApiKey:
     Error messages never contain the secret.
 
     Args:
-        method: name of the builder method, for the error.
+        method: name of the builder method, for the error message.
         value: the secret, or an async function that returns the secret.
-        what: description of the secret, for the error.
+        what: description of the secret, for the error message.
 
     Raises:
         UsageError: the secret is empty, or neither text nor a function.
@@ -336,9 +336,9 @@ def require_url(method: str, url: str, example: str = "http://localhost:8080/v1"
     """Return the URL that was passed to a builder method, without surrounding spaces.
 
     Args:
-        method: name of the builder method, for the error.
+        method: name of the builder method, for the error message.
         url: the URL to check.
-        example: a valid URL, for the error.
+        example: a valid URL, for the error message.
 
     Raises:
         UsageError: the URL has no scheme or is not text. The message omits user, password and query.

@@ -38,7 +38,7 @@ _SCHEMES: Final = frozenset({"basic", "bearer", "digest", "token"})
 _SHORTEST: Final = 6
 """Minimum length of redacted values. Shorter values may also occur in unrelated text."""
 _PLAIN_WORD: Final = re.compile(r"[a-z]{1,11}")
-"""Values that are words, such as the placeholder `ollama` for a server without keys, and occur in unrelated text."""
+"""Pattern for values that are plain words and may occur in unrelated text, such as the placeholder key `ollama`."""
 _PREFIX: Final = 10
 """Number of characters after which a truncated credential is recognized."""
 MAX_DATA: Final = 1024 * 1024
@@ -183,7 +183,7 @@ def _redact_value(text: str, value: str) -> str:
 
 @lru_cache(maxsize=64)
 def _pattern_with_lookahead(text: str) -> re.Pattern[str]:
-    """Return the pattern of `_pattern()` after a lookahead for its first character, which rejects most positions."""
+    """Return the pattern of `_pattern()`, preceded by a fast lookahead for its first character."""
     starts = {text[0], text[0].encode(errors="replace").decode("latin-1")[0], "\\", "%", "&"}
     return re.compile(f"(?=[{''.join([re.escape(start) for start in sorted(starts)])}]){_pattern(text).pattern}")
 

@@ -76,7 +76,7 @@ MEANINGS: Final[Mapping[str, type[ProviderError]]] = {
 """Map from normalized error names to error classes."""
 
 FAILED_GENERATIONS: Final = frozenset({normalize_name("tool_use_failed")})
-"""Names of errors in what the model wrote, which may succeed if the model is asked again.
+"""Names of errors in the model's output. The same request may succeed if it is sent again.
 
 Groq reports a call that does not match its schema as `tool_use_failed`.
 """
@@ -119,7 +119,7 @@ WORDS: Final[tuple[tuple[re.Pattern[str], type[ProviderError], tuple[type[Provid
     (_BUSY, OverloadedError, (None,)),
     (_BAD, InvalidRequestError, (None,)),
 )
-"""Patterns of messages, the class that each pattern indicates, and the less specific classes that it replaces.
+"""Patterns for messages, each with the error class that it indicates and the less specific classes that it replaces.
 
 Many servers distinguish these errors only by the message. None means an error without a known status or name.
 """

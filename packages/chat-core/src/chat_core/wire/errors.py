@@ -125,7 +125,7 @@ def error_from_object(error: object, provider: str) -> ProviderError:
 
 
 def _mark_failed_generation(error: ErrorT) -> ErrorT:
-    """Make an error retryable if its cause is what the model wrote, and return the error."""
+    """Make an error retryable if its cause is the model's output, and return the error."""
     if error.code is not None and normalize_name(error.code) in FAILED_GENERATIONS:
         error.retryable = True
     return error

@@ -197,7 +197,7 @@ class TransportProvider:
     ) -> AsyncGenerator[AsyncIterator[ResultT], None]:
         """Send a request and decode the lines of the response as they arrive. Exiting the block closes the connection.
 
-        The response may have any length, but each line has the limit of an event.
+        The length of the response is not limited. The limit on events applies to each line.
 
         Args:
             request: request created with `stream=True` and the framing `json-lines`.
@@ -205,7 +205,7 @@ class TransportProvider:
                 it returns as values.
 
         Raises:
-            ChatError: on entering, the transport failed or the status is not 2xx. On leaving, the body is truncated.
+            ChatError: on entering, the transport failed or the status is not 2xx. On exit, the body is truncated.
         """
         async with self._open_events(replace(request, is_unlimited=True)) as (sent, events):
             yield _DecodedLines(events, decode, Redactor(sent))

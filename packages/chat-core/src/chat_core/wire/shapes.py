@@ -107,7 +107,7 @@ def parse_body(body: bytes, provider: str) -> object:
 
     Args:
         body: body of the response.
-        provider: provider name for errors.
+        provider: name of the provider, for the error message.
 
     Raises:
         InvalidResponseError: the body is not JSON, or it is nested too deeply.
@@ -124,7 +124,7 @@ def parse_object(body: bytes, provider: str) -> Json:
 
     Args:
         body: body of the response.
-        provider: provider name for errors.
+        provider: name of the provider, for the error message.
 
     Raises:
         InvalidResponseError: the body is not JSON, it is nested too deeply, or its value is not an object.

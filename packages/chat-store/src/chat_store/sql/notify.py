@@ -1,4 +1,4 @@
-"""Notifications of database changes: a thread that watches a database wakes the tasks that wait for a change."""
+"""Notifications of database changes: a thread watches a database and wakes the tasks that wait for a change."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from anyio import Event
 from anyio.lowlevel import current_token
 
 _LINGER_SECONDS = 5.0
-"""How long the thread of a `Poller` outlives its last subscriber, because most subscribers soon subscribe again."""
+"""Seconds for which the thread of a `Poller` outlives its last subscriber, which often subscribes again soon."""
 _RETRY_SECONDS = 0.5
-"""The time between two attempts to watch a database that cannot be reached."""
+"""Seconds between attempts to watch a database that cannot be reached."""
 
 
 class _AsyncioLoop(Protocol):

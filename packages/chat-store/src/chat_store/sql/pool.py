@@ -19,11 +19,11 @@ from psycopg.rows import TupleRow
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
 _RETRY_SECONDS = 0.05
-"""The time between two attempts to reach an unavailable server."""
+"""Seconds between attempts to reach an unavailable server."""
 _MAX_AGE = 5.0
 """The time in seconds for which a reading of the server's clock is valid."""
 _MAX_DELAY = 0.1
-"""The maximum response time, in seconds, of a clock reading that may replace an earlier one."""
+"""Maximum response time in seconds of a clock reading. A slower reading does not replace an earlier one."""
 MAX_IDLE_TRANSACTION = 60
 """Seconds after which the server aborts the transaction of a stalled process, because others wait for its locks."""
 _BUSY = (
@@ -59,7 +59,7 @@ class ServerClock:
 
         Args:
             server_time: the time in the response.
-            requested_at: when the request was sent, as a value of `time.monotonic()`.
+            requested_at: time at which the request was sent, as a value of `time.monotonic()`.
         """
         now = time.monotonic()
         if now - requested_at < _MAX_DELAY or self.now() is None:
@@ -75,7 +75,7 @@ class Pool:
 
     Args:
         dsn: the address, as a libpq connection string.
-        busy_seconds: how long to wait for a free connection or for an unavailable server.
+        busy_seconds: maximum number of seconds to wait for a free connection or for an unavailable server.
         max_connections: the maximum number of connections, excluding dedicated connections.
         prepare: called with each new connection.
     """
@@ -251,7 +251,7 @@ def bounded_dsn(dsn: str, busy_seconds: float) -> str:
 
 
 def _has_unquoted_password(given: Mapping[str, object]) -> bool:
-    """Return whether the host or the port looks like part of a password."""
+    """Return whether the host or the port looks like part of a password that is not percent-encoded."""
     host, port = str(given.get("host") or ""), str(given.get("port") or "")
     # A host that begins with "/" is a socket path. A host that begins with "@" is an abstract socket.
     return ("@" in host[1:] and not host.startswith("/")) or bool(port.strip("0123456789, "))

@@ -18,7 +18,7 @@ from chat_store.sql.sqlite_migrations import migrate
 _MAX_IDLE = 8
 
 _creating = threading.Lock()
-"""Held while a thread of this process creates a file."""
+"""Lock held while a thread of this process creates a file."""
 
 
 def commit(connection: sqlite3.Connection) -> None:
@@ -36,7 +36,7 @@ class SqlitePool:
 
     Args:
         path: the file.
-        busy_seconds: how long to wait for another writer before `TimeoutError` is raised.
+        busy_seconds: maximum number of seconds to wait for another writer before `TimeoutError` is raised.
         migrations: `migrations[n]` are the statements that upgrade version n of the tables to version n + 1.
         version_table: the table that contains the version. Packages that share a file use tables of their own.
     """

@@ -14,7 +14,7 @@ _BOUND = 60
 
 
 async def a_change_is_reported_once(stores: Stores) -> None:
-    """`changes()` returns each changed conversation once per cursor, however much later it is called."""
+    """`changes()` returns each changed conversation once per cursor, even if it is called much later."""
     async with stores.open() as here, stores.open() as there:
         await here.create(paused("a"), id="old")
         first = await there.changes()

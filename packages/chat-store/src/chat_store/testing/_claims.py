@@ -16,9 +16,9 @@ async def a_live_run_excludes_other_runs(stores: Stores) -> None:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:
             await run.claim()
-            with refused(ConflictError, "a second run is refused while the first one is live"):
+            with refused(ConflictError, "a second run is refused while the first one is active"):
                 await other.claim()
-            with refused(ConflictError, "a conversation with a live run is not deleted"):
+            with refused(ConflictError, "a conversation with an active run is not deleted"):
                 await there.delete(name)
 
 

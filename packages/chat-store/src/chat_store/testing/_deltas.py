@@ -28,7 +28,7 @@ def _texts(deltas: Sequence[ResponseDelta]) -> list[tuple[str, int, int, str]]:
 
 
 async def unfinished_text_is_read_by_other_processes(stores: Stores) -> None:
-    """`deltas()` returns the text that workers of other processes have written, after a position. It is no change."""
+    """`deltas()` returns text that other processes have written after a position. `changes()` does not report it."""
     async with stores.open() as here, stores.open() as there:
         one, two = await _create(here, "1"), await _create(here, "2")
         require(await there.deltas({one: 0, "unknown": 0}) == [], "a conversation begins without text")

@@ -1,4 +1,4 @@
-"""Helpers for the store scenarios: a manual clock, stores that share their conversations, and calls that wait."""
+"""Helpers for the store scenarios: a manual clock, stores that share their conversations, and waiting calls."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def require(fact: object, promise: str) -> None:
 
 @contextmanager
 def refused(kind: type[Exception], promise: str) -> Generator[None]:
-    """Return a context manager that raises `AssertionError` with `promise` unless its block raises `kind`."""
+    """Return a context manager that raises `AssertionError(promise)` if its block does not raise `kind`."""
     try:
         yield
     except kind:

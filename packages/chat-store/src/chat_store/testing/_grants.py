@@ -95,7 +95,7 @@ async def the_first_of_two_revocations_is_recorded(stores: Stores) -> None:
 
 
 async def a_revocation_does_not_make_a_conversation_due(stores: Stores) -> None:
-    """Revoking a grant does not make a conversation due. Giving a grant does if calls of the conversation wait."""
+    """Revoking a grant does not make a conversation due. Adding a grant does if the conversation has waiting calls."""
     async with stores.open() as here:
         name = await here.create(paused(call("a")))
         async with here.open(name) as conversation:
@@ -121,7 +121,7 @@ def _approve_with_grant(stores: Stores, messages: Messages, *path: str) -> Grant
 
 
 def _approve_under(messages: Messages, id: str, grant: Grant) -> None:  # noqa: A002 - the field's own name
-    """Approve a call in the same way as a run that finds a grant for it."""
+    """Approve a call as a run does if a grant covers the call."""
     tool = messages.tool(id)
     tool.approve(by=grant.by, at=grant.at)
     *before, last = tool.decisions

@@ -1,4 +1,4 @@
-"""Conformance scenarios for histories that are read from a position on."""
+"""Conformance scenarios for reading a history from a position."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _fields(entry: HistoryEntry) -> tuple[object, ...]:
 
 
 async def a_history_continues_after_any_position(stores: Stores) -> None:
-    """`history(after=...)` returns the events after a position, as the whole history has them."""
+    """`history(after=...)` returns the same events after a position as the complete history."""
     async with stores.open() as here, stores.open() as there:
         outer = call("outer")
         outer.approve()

@@ -181,7 +181,7 @@ async def a_run_that_died_in_an_inner_chat_is_taken_over(stores: Stores) -> None
 def _build_office_chat(
     effects: list[str], at_last: Callable[[], Awaitable[object]] | None = None
 ) -> StreamingChat[ChatResponse, Paused]:
-    """Build a chat that calls a nested chat, which pays Maria, then Ben. `at_last` is called in the second payment."""
+    """Build a chat that calls a nested chat, which pays Maria, then Ben. The second payment calls `at_last`."""
     tools = ToolCollection()
 
     @tools.tool(sequential=True)

@@ -184,12 +184,12 @@ async def a_decision_makes_a_conversation_due(stores: Stores) -> None:
 
 
 async def a_dead_run_makes_a_conversation_due(stores: Stores) -> None:
-    """A conversation whose run died is due when the lease expires, but not while a run is live."""
+    """A conversation whose run died is due when the lease expires, but not while a run is active."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("Pay."))
         async with here.open(name) as run:
             await run.claim()
-            require(await _due_ids(there) == [], "a conversation with a live run is not due")
+            require(await _due_ids(there) == [], "a conversation with an active run is not due")
             stores.clock.advance(days=1)
             require(await _due_ids(there) == [name], "a conversation with a dead run is due when the lease has expired")
 

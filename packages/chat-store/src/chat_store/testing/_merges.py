@@ -121,7 +121,7 @@ async def a_call_that_was_decided_meanwhile_does_not_start(stores: Stores) -> No
 
 
 async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
-    """A call that a live run executes cannot be decided."""
+    """A call that an active run executes cannot be decided."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run:
@@ -130,7 +130,7 @@ async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
             tool = run.messages.tool("a")
             tool.start(stores.clock())
             await run.write_tool((tool.id,), tool)
-            with refused(ConflictError, "a call that a live run executes cannot be decided"):
+            with refused(ConflictError, "a call that an active run executes cannot be decided"):
                 async with there.open(name) as person:
                     person.messages.tool("a").fail("it hangs")
             require(
@@ -140,11 +140,11 @@ async def a_call_that_runs_cannot_be_decided(stores: Stores) -> None:
 
 
 async def no_user_turn_is_added_during_a_run(stores: Stores) -> None:
-    """A user turn cannot be added while a run is live."""
+    """A user turn cannot be added while a run is active."""
     async with stores.open() as here, stores.open() as there, here.open("chat") as run:
         run.messages.user("Pay.")
         await run.claim()
-        with refused(ConflictError, "a turn cannot be pushed while a run is live"):
+        with refused(ConflictError, "a turn cannot be pushed while a run is active"):
             async with there.open("chat") as person:
                 person.messages.user("And another thing.")
         turn = answer()

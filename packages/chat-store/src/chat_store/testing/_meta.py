@@ -169,13 +169,13 @@ async def a_closed_conversation_is_only_read(stores: Stores) -> None:
 
 
 async def a_conversation_with_a_live_run_is_not_closed(stores: Stores) -> None:
-    """A conversation with a live run is not closed. A dead run cannot write after closing."""
+    """A conversation with an active run is not closed. A dead run cannot write after closing."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("Hello."))
         with refused(LeaseLostError, "a run that died before the conversation was closed writes nothing"):
             async with here.open(name) as run:
                 await run.claim()
-                with refused(ConflictError, "a conversation with a live run is not closed"):
+                with refused(ConflictError, "a conversation with an active run is not closed"):
                     await there.close(name)
                 stores.clock.advance(days=1)
                 await there.close(name)

@@ -94,7 +94,7 @@ async def a_posted_turn_after_a_delivered_answer_outlives_a_dead_run(stores: Sto
                 require(name in await _due_ids(there), "a posted turn makes the conversation due after its run died")
                 async with there.open(name) as other:
                     await other.claim()
-                    require(name not in await _due_ids(here), "a conversation with a live run is not due")
+                    require(name not in await _due_ids(here), "a conversation with an active run is not due")
                     stores.clock.advance(days=1)
                     require(
                         name in await _due_ids(here),

@@ -129,13 +129,13 @@ async def a_redacted_conversation_resumes(stores: Stores) -> None:
 
 
 async def a_live_run_prevents_a_redaction(stores: Stores) -> None:
-    """While a run is live, `redact()` changes nothing. A dead run cannot write after a redaction."""
+    """While a run is active, `redact()` changes nothing. A dead run cannot write after a redaction."""
     async with stores.open() as here, stores.open() as there:
         name = await _create_conversation(here)
         with refused(ChatError, "a run that was dead during a redaction is not saved"):
             async with here.open(name) as conversation:
                 await conversation.claim()
-                with refused(ConflictError, "a conversation with a live run is not redacted"):
+                with refused(ConflictError, "a conversation with an active run is not redacted"):
                     await there.redact(name, 0, by="dpo", reason=_WHY)
                 require(_CARD in (await there.load(name)).messages.to_json(), "a rejected redaction changes nothing")
                 stores.clock.advance(hours=1)
@@ -146,7 +146,7 @@ async def a_live_run_prevents_a_redaction(stores: Stores) -> None:
 
 
 async def a_redaction_needs_an_existing_target(stores: Stores) -> None:
-    """`redact()` refuses turns and calls that do not exist, and records no redaction that removes nothing."""
+    """`redact()` refuses turns and calls that do not exist, and records nothing if it removes nothing."""
     async with stores.open() as here, stores.open() as there:
         name = await _create_conversation(here)
         for target in (4, "unknown"):

@@ -45,7 +45,7 @@ async def a_block_that_raises_saves_nothing(stores: Stores) -> None:
 
 
 async def a_conversation_that_is_not_stored_is_unknown(stores: Stores) -> None:
-    """Opening a conversation does not store it. Other methods reject the ids of conversations that are not stored."""
+    """Opening a conversation does not store it. Other methods reject unknown ids."""
     async with stores.open() as here:
         async with here.open("nobody"):
             pass

@@ -29,7 +29,7 @@ _PATIENCE = 180.0
 """The maximum number of seconds to start or stop a server, which is large because test machines are busy."""
 _BETWEEN = 0.02
 _SAME = -1
-"""The value with which `chown` leaves the owner unchanged."""
+"""Argument of `chown` that leaves the owner unchanged."""
 
 
 @final
@@ -132,7 +132,7 @@ class PostgresServer:
         )
 
     def _ensure_readable_programs(self) -> Path:
-        """Return a folder with the PostgreSQL programs that any user can read. Copy the programs if necessary."""
+        """Return a folder whose PostgreSQL programs any user can read. Copy the programs if necessary."""
         if all(folder.stat().st_mode & 0o001 for folder in self._programs_folder.parents):
             return self._programs_folder
         package, copies = self._programs_folder.parents[1], self._folder / "programs"
