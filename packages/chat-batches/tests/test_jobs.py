@@ -180,7 +180,7 @@ async def lose_response(world: World) -> None:
     world.clock.move(60)
 
 
-async def test_a_batch_in_doubt_asks_a_person_instead_of_submitting_again(world: World) -> None:
+async def test_a_batch_in_doubt_is_not_submitted_again_without_a_decision(world: World) -> None:
     await lose_response(world)
     with pytest.raises(BatchInDoubtError, match="batch_1") as caught:
         await world.step()
@@ -217,7 +217,7 @@ async def test_a_decision_for_an_unknown_batch_does_not_end_the_doubt(world: Wor
         await world.step()
 
 
-async def test_an_ended_batch_of_others_is_not_taken_for_the_lost_batch(world: World) -> None:
+async def test_an_ended_batch_with_other_requests_is_not_mistaken_for_the_lost_batch(world: World) -> None:
     other = world.server.add({"other-0": {"model": "m", "messages": []}, "other-1": {"model": "m", "messages": []}})
     other.polls = 9
     world.server.failures = 1

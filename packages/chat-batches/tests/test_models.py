@@ -17,7 +17,7 @@ async def test_a_captured_request_is_encoded_and_not_sent(claude: ClaudeProvider
     assert (caught.value.inputs, caught.value.responses) == (1, 0)
 
 
-def test_turns_of_the_engine_are_no_input() -> None:
+def test_turns_of_the_engine_do_not_count_as_input() -> None:
     messages = Messages.from_user("Hello")
     messages.append("user", Turn([Text("Correct this.")], by="engine"))
     assert count_inputs(messages) == 1

@@ -15,7 +15,7 @@ P = "claude"
 def grown(block: Any, *deltas: dict[str, Any]) -> list[Delta]:
     out: list[Delta] = []
     for delta in deltas:
-        block.grow(delta, out)
+        block.add_delta(delta, out)
     block.end(out)
     return out
 

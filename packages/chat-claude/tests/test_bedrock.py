@@ -109,7 +109,9 @@ def server(received: list[Exchange]) -> Iterator[LoopbackServer]:
         yield running
 
 
-async def test_a_signed_request_and_a_stream_of_frames(server: LoopbackServer, received: list[Exchange]) -> None:
+async def test_bedrock_requests_are_signed_and_streams_are_decoded(
+    server: LoopbackServer, received: list[Exchange]
+) -> None:
     builder = ClaudeBuilder().with_bedrock("eu-west-1", url=f"http://{server.host}")
     async with builder.with_model(MODEL).build() as model:
         chat = ChatBuilder().with_model(model).build()

@@ -13,7 +13,7 @@ def placed(*pieces: tuple[object, str, str, str], whole: bool = False) -> list[t
     for index, id_, name, text in pieces:
         call = calls.place(index, id_, name, text)
         if call is not None:
-            call.grow(id_, name, text, "function")
+            call.add_fragment(id_, name, text, "function")
     return [(call.id, call.name, "".join(call.arguments)) for call in calls.found]
 
 
@@ -117,7 +117,7 @@ def test_a_name_after_the_first_arguments_is_ignored() -> None:
 def test_arguments_are_complete_when_they_form_an_object(pieces: tuple[str, ...], whole: bool) -> None:
     call = Call(0)
     for piece in pieces:
-        call.grow("", "f", piece, "")
+        call.add_fragment("", "f", piece, "")
     assert call.has_complete_arguments() is whole
 
 
@@ -127,8 +127,8 @@ def test_arguments_are_complete_when_they_form_an_object(pieces: tuple[str, ...]
 )
 def test_the_first_type_of_a_call_is_kept_unless_it_is_function(kind: str, opaque: Opaque | None) -> None:
     call = Call(0)
-    call.grow("a", "f", "{}", kind)
-    call.grow("", "", "", "function")
+    call.add_fragment("a", "f", "{}", kind)
+    call.add_fragment("", "", "", "function")
     assert call.tool("p").call.opaque == opaque
 
 
@@ -141,7 +141,7 @@ def test_calls_without_an_index_are_assigned_in_linear_time(*, same_id: bool) ->
         call = calls.place(None, id_, "f", "{}")
         assert call is not None
         assert call.index == number
-        call.grow(id_, "f", "{}", "")
+        call.add_fragment(id_, "f", "{}", "")
         assert perf_counter() - started < 10
 
 
@@ -151,6 +151,6 @@ def test_fragments_that_repeat_the_name_are_compared_in_linear_time() -> None:
     for _ in range(40_000):
         call = calls.place(0, "", "f", '{"a":{}')
         assert call is not None
-        call.grow("", "f", '{"a":{}', "")
+        call.add_fragment("", "f", '{"a":{}', "")
         assert perf_counter() - started < 10
     assert len(calls.found) == 1

@@ -26,7 +26,7 @@ def test_a_content_keeps_its_turns_separate() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 5, {"text": "hi"}, ["hi"], b"hi"])
-def test_a_message_of_a_value_that_could_not_be_read_again_raises(wrong: Any) -> None:
+def test_a_message_with_a_value_that_cannot_be_stored_raises(wrong: Any) -> None:
     messages = Messages()
     for make in (Messages.from_user, messages.user, messages.system):
         with pytest.raises(UsageError, match="the message must consist of texts and parts, such as File"):

@@ -266,7 +266,7 @@ async def test_a_turn_that_cannot_be_stored_is_an_invalid_response(*, streaming:
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["complete", "stream"])
-async def test_an_error_that_another_model_can_mend_is_retried_at_once(*, streaming: bool) -> None:
+async def test_an_error_with_a_fallback_model_is_retried_immediately(*, streaming: bool) -> None:
     error = QuotaExceededError("the account is empty", retry_after=3600.0)
     error.fallback = True
     model = ScriptedProvider(error, "there")

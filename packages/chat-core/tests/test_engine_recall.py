@@ -130,7 +130,7 @@ async def test_a_note_that_is_too_long_is_left_out() -> None:
     assert sent(model) == [["Ana drinks tea.", "What do I drink?"]]
 
 
-async def test_a_memory_is_told_which_notes_were_added() -> None:
+async def test_a_memory_receives_the_notes_that_were_added() -> None:
     class Listener(Memory):
         received_notes: ClassVar[list[tuple[str, list[str]]]] = []
 

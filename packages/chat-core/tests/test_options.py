@@ -118,7 +118,7 @@ def test_options_with_a_provider_attribute_are_provider_options() -> None:
         ("extras", (5,), "a tuple of provider options"),
     ],
 )
-def test_chat_options_raise_for_a_value_of_the_wrong_type_and_say_what_to_write(
+def test_chat_options_raise_for_a_value_of_the_wrong_type_and_name_the_allowed_values(
     name: str, value: object, instead: str
 ) -> None:
     with pytest.raises(UsageError, match=f"{name} must be {instead}"):

@@ -229,7 +229,7 @@ def test_structured_part_of_the_provider_is_decoded() -> None:
     assert (found.value, found.raw) == (City("Utrecht"), '{"name":"Utrecht"}')
 
 
-def test_refusal_raises_refusal_error_with_the_models_words() -> None:
+def test_refusal_raises_refusal_error_with_the_text_of_the_model() -> None:
     with pytest.raises(RefusalError, match="refused to give a structured answer: I will not") as caught:
         StructuredOutput(City).decode(answer(ProviderPart("openai", "refusal", {"refusal": "I will not"})))
     assert caught.value.partial is not None

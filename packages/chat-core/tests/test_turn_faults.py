@@ -88,7 +88,7 @@ def test_a_turn_that_can_be_read_again_is_accepted() -> None:
     assert Messages.from_json(messages.to_json()).to_json() == messages.to_json()
 
 
-def test_what_is_read_from_a_document_may_be_added_to_another_conversation() -> None:
+def test_contents_read_from_a_document_may_be_added_to_another_conversation() -> None:
     document = (
         '{"version":1,"contents":[{"role":"user","turns":[{"parts":[{"type":"hologram","depth":3}],'
         '"created_at":"2026-11-23T00:00:00+00:00"}]},{"role":"user","turns":[{"parts":[{"type":"embedding",'

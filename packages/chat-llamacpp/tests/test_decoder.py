@@ -159,7 +159,7 @@ def test_an_incomplete_prefix_has_not_failed(begun: str) -> None:
 @pytest.mark.parametrize(
     ("text", "saying"), [('{"say": "a', True), ('{"say": [1', True), ('{"call": "a"', False), ('{"say": ', False)]
 )
-def test_is_text_tells_whether_a_say_value_has_started(text: str, saying: bool) -> None:
+def test_is_text_is_true_after_a_say_value_has_started(text: str, saying: bool) -> None:
     assert Heard(text).decoder.is_text is saying
 
 

@@ -444,7 +444,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
             .with_native_tools(RemoteMcp(server_label="a", server_url="https://a.example.org"))
             .with_native_tools(RemoteMcp(server_label="a", server_url="https://b.example.org"))
         ),
-        "needs a server_label of its own",
+        "needs a different server_label",
     ),
     "a chain without storage": (
         lambda: OpenAIBuilder().with_store(store=False).with_previous_response(),

@@ -231,7 +231,7 @@ async def test_an_action_pauses_and_is_rejected_in_another_process(
     assert rest == expected
 
 
-async def test_an_action_without_a_tool_fails_and_the_model_is_told() -> None:
+async def test_an_action_without_a_tool_fails_and_the_model_receives_the_error() -> None:
     transport = MockTransport()
     respond(transport, PATCH, streamed=False)
     respond(transport, DONE, streamed=False)
@@ -242,7 +242,7 @@ async def test_an_action_without_a_tool_fails_and_the_model_is_told() -> None:
     assert "apply_patch" in answer["output"]
 
 
-async def test_an_edited_command_is_told_to_the_model() -> None:
+async def test_an_edited_command_is_sent_to_the_model() -> None:
     transport = MockTransport()
     respond(transport, SHELL, streamed=False)
     respond(transport, DONE, streamed=False)

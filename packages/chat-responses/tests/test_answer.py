@@ -19,7 +19,7 @@ def heard(*events: dict[str, Any], output: list[dict[str, Any]] | None = None) -
     for event in events:
         EVENTS[f"response.{event['type']}"](answer, event, out)
     if output is not None:
-        answer.ended(output, out)
+        answer.finish(output, out)
     return out
 
 

@@ -278,7 +278,7 @@ def interrupted_call() -> Tool:
     [(interrupted_call, True), (partial(started_chat, 1), True), (partial(started_chat, 0), False)],
     ids=["interrupted", "chat-that-acted", "chat-that-waited"],
 )
-async def test_a_redacted_call_still_tells_the_model_whether_it_may_have_acted(
+async def test_a_redacted_call_still_shows_the_model_whether_it_may_have_acted(
     make: Callable[[], Tool], tmp_path: Path, *, may_have_acted: bool
 ) -> None:
     tool = make()

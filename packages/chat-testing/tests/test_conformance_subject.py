@@ -153,7 +153,7 @@ def test_words_near_returns_the_words_in_the_smallest_part_around_a_text() -> No
     assert sent.words_near("fourth", ("a", "b")) == set()
 
 
-def test_words_near_does_not_search_a_part_with_a_text_to_stay_apart_from() -> None:
+def test_words_near_skips_parts_that_contain_an_excluded_text() -> None:
     sent = SentBody(b'[{"role": "user", "text": "question"}, {"role": "narrator", "text": "response"}]')
 
     assert sent.words_near("response", ("user", "assistant")) == {"user"}

@@ -147,7 +147,7 @@ class Batches(Generic[OutT_co, PauseT_co]):
         Args:
             prepared: requests of the batch, as prepared again by this process.
             members: conversations of the batch.
-            name: name of the batch.
+            name: unique name of the batch.
             since: a time before the batch was submitted.
 
         Returns:

@@ -97,7 +97,7 @@ def request_index(name: str, id_: str) -> int | None:
     """Return the index of the conversation for a request id, or `None` if the id belongs to another batch.
 
     Args:
-        name: name of the batch.
+        name: unique name of the batch.
         id_: id of the request.
     """
     digits = id_.removeprefix(f"{name}-")

@@ -24,8 +24,8 @@ class BatchRecord:
     Attributes:
         conversations: ids of the stored conversations.
         name: unique name of the batch at the provider.
-        submitted_at: when the first attempt to submit the batch began, or `None`.
-        attempted_at: when the last attempt to submit the batch began, or `None`.
+        submitted_at: time at which the first attempt to submit the batch began, or `None`.
+        attempted_at: time at which the last attempt to submit the batch began, or `None`.
         members: conversations of the last attempt to submit the batch.
         handle: handle of the submitted batch, or `None`.
         decision: decision of an operator about a batch in doubt. It is the id of the batch at the provider, an empty

@@ -21,13 +21,13 @@ BlockFields: TypeAlias = Mapping[str, Any]
 CALL_FIELDS: Final = ("id", "name", "input")
 
 DEFAULT_CALLER: Final = {"type": "direct"}
-"""Value of `caller` if the model itself makes the call, a default that is not stored."""
+"""Default value of `caller`, for calls that the model itself makes. It is not stored."""
 
 
 class Block(Protocol):
     """Protocol for classes that decode one content block of a response."""
 
-    def grow(self, delta: BlockFields, out: list[Delta]) -> None:
+    def add_delta(self, delta: BlockFields, out: list[Delta]) -> None:
         """Add one streamed delta to the block.
 
         Args:
@@ -40,7 +40,7 @@ class Block(Protocol):
         ...
 
     def end(self, out: list[Delta]) -> None:
-        """Append the block's remaining deltas to `out` when the block ends, although some gateways send more later."""
+        """Append the remaining deltas to `out` at the end of the block. Some gateways send more deltas later."""
         ...
 
     def part(self, provider: str) -> Part:
@@ -77,8 +77,8 @@ class TextBlock:
         if not self.quiet:
             out.append(TextDelta(text))
 
-    def grow(self, delta: BlockFields, out: list[Delta]) -> None:
-        """Implement `Block.grow`: add a piece of text or a citation."""
+    def add_delta(self, delta: BlockFields, out: list[Delta]) -> None:
+        """Implement `Block.add_delta`: add a piece of text or a citation."""
         if (text := delta.get("text")) is not None:
             self._add_text(require_text(text, "delta.text"), out)
         elif citation := delta.get("citation"):
@@ -111,8 +111,8 @@ class ThinkingBlock:
             self._texts.append(text)
             out.append(ReasoningDelta(text))
 
-    def grow(self, delta: BlockFields, out: list[Delta]) -> None:
-        """Implement `Block.grow`: add a piece of thinking text, or store the signature, which is sent in one delta."""
+    def add_delta(self, delta: BlockFields, out: list[Delta]) -> None:
+        """Implement `Block.add_delta`: add a piece of thinking text, or store the signature."""
         if (text := delta.get("thinking")) is not None:
             self._texts.append(require_text(text, "delta.thinking"))
             if text:
@@ -145,8 +145,8 @@ class CallBlock:
             del self._extra_fields["caller"]
         out.append(ToolCallDelta("", index, self.name, self.id or None))
 
-    def grow(self, delta: BlockFields, out: list[Delta]) -> None:
-        """Implement `Block.grow`: add a piece of the JSON arguments."""
+    def add_delta(self, delta: BlockFields, out: list[Delta]) -> None:
+        """Implement `Block.add_delta`: add a piece of the JSON arguments."""
         if text := require_text(delta.get("partial_json") or "", "delta.partial_json"):
             self._fragments.append(text)
             out.append(ToolCallDelta(text, self._index))
@@ -174,8 +174,8 @@ class OutputBlock:
         self._input_json = _input_json(block, path)
         self._fragments: list[str] = []
 
-    def grow(self, delta: BlockFields, out: list[Delta]) -> None:
-        """Implement `Block.grow`: add a piece of the JSON arguments."""
+    def add_delta(self, delta: BlockFields, out: list[Delta]) -> None:
+        """Implement `Block.add_delta`: add a piece of the JSON arguments."""
         if text := require_text(delta.get("partial_json") or "", "delta.partial_json"):
             self._fragments.append(text)
             out.append(TextDelta(text))
@@ -204,8 +204,8 @@ class OtherBlock:
         self._texts: dict[str, list[str]] = {}
         self._lists: set[str] = set()
 
-    def grow(self, delta: BlockFields, out: list[Delta]) -> None:  # noqa: ARG002 - as the others
-        """Implement `Block.grow`: add a piece of JSON arguments, or merge the fields of the delta into the block."""
+    def add_delta(self, delta: BlockFields, out: list[Delta]) -> None:  # noqa: ARG002 - as the others
+        """Implement `Block.add_delta`: add a piece of JSON arguments, or merge other fields into the block."""
         if delta.get("type") == "input_json_delta":
             self._fragments.append(require_text(delta.get("partial_json") or "", "delta.partial_json"))
             return

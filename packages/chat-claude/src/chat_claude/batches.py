@@ -64,11 +64,11 @@ def batch_request(encoded: Encoded) -> BatchRequest:
 
 
 def encode_batch(requests: Sequence[BatchRequest], name: str) -> Encoded:
-    """Encode the body of a batch. The parameters of each request equal the body of `complete()`.
+    """Encode the body of a batch. The parameters of each request are the body that `complete()` sends.
 
     Args:
-        requests: requests of the batch.
-        name: name of the batch.
+        requests: the encoded requests.
+        name: unique name of the batch.
     """
     pieces: list[bytes] = []
     betas: dict[str, None] = {}
@@ -86,11 +86,11 @@ def batch_data(requests: Sequence[BatchRequest]) -> dict[str, str]:
 
 
 def in_doubt_error(candidates: Sequence[Batch], provider: str) -> BatchInDoubtError:
-    """Return the error for a batch that may be one of several batches that the API still processes.
+    """Return the error for a batch that cannot be distinguished from batches that the API still processes.
 
     Args:
-        candidates: these batches.
-        provider: provider name for the message.
+        candidates: the batches that may be the batch in question.
+        provider: name of the provider, for the error message.
     """
     msg = (
         f"{provider}: it is unknown whether the batch was submitted, because the API reports the ids of requests only "
@@ -104,8 +104,8 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
     """Return the state of the batch in a response.
 
     Args:
-        body: body of the response.
-        provider: provider name for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
 
     Raises:
         InvalidResponseError: the response is not a batch, or its state is unknown.
@@ -131,8 +131,8 @@ def decode_list(body: bytes, provider: str) -> tuple[list[ListedBatch], str | No
     """Return the batches in a page of the list, most recent first, and the cursor of the next page.
 
     Args:
-        body: body of the response.
-        provider: provider name for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
 
     Raises:
         InvalidResponseError: the response is not a list of batches.
@@ -162,10 +162,10 @@ def decode_item(line: bytes, redactor: Redactor, *, batch: Batch, dialect: Diale
     A line that is not a result becomes an item with an error. Its id is empty if the line contains none.
 
     Args:
-        line: line of the results.
-        redactor: redactor for errors.
+        line: one line of the result file.
+        redactor: removes the credentials of the request from errors.
         batch: the batch that the line belongs to. Its `data` names the tool for structured output, if there is one.
-        dialect: model and platform.
+        dialect: the request format for the model on its platform.
     """
     id_ = ""
     try:

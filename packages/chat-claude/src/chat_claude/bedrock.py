@@ -20,7 +20,7 @@ from chat_core.wire.endpoint import Endpoint
 
 REGION_VARIABLE: Final = "AWS_REGION"
 TOKEN_VARIABLE: Final = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105 - a name
-"""Environment variable with an API key of Bedrock, which is sent as a bearer token. It precedes other credentials."""
+"""Environment variable with an API key of Bedrock, which is sent as a bearer token. It takes precedence."""
 BASE_URL_VARIABLE: Final = "ANTHROPIC_BEDROCK_BASE_URL"
 """Environment variable of the base URL, as in the Anthropic SDK."""
 SERVICE: Final = "bedrock"

@@ -45,7 +45,7 @@ NO_OPTIONS: Final = ChatOptions()
 @final
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The paths of a platform's methods, relative to the base URL.
+    """The URL paths of a platform's API methods, relative to the base URL.
 
     Attributes:
         complete: path of requests for complete responses.
@@ -170,10 +170,10 @@ class ClaudeProvider(TransportProvider):
         """Return the number of input tokens that `complete()` would use with the same arguments.
 
         Args:
-            messages: the conversation.
-            tools: declared tools.
-            options: options of the request.
-            structured_output: schema of the requested output.
+            messages: the conversation to send.
+            tools: tools that the model may call.
+            options: settings of the request, such as `temperature`.
+            structured_output: schema of the structured output, or `None` for text.
 
         Raises:
             ChatError: the request failed.

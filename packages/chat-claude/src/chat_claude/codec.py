@@ -66,8 +66,8 @@ def decode_count(body: bytes, provider: str, field: str = "input_tokens") -> int
     """Return the number of input tokens from a response of the token count endpoint.
 
     Args:
-        body: body of the response.
-        provider: provider name for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
         field: name of the field with the number.
 
     Raises:

@@ -85,8 +85,8 @@ def decode(body: bytes, provider: str, *, output_tool: str | None = None, finish
     """Decode the body of a complete response and return the model's turn.
 
     Args:
-        body: body of the response.
-        provider: provider name for metadata and errors.
+        body: the response body as received.
+        provider: name of the provider, for metadata and error messages.
         output_tool: name of the tool whose arguments are the structured output, if there is one.
         finish_reasons: `Dialect.finish_reasons`.
 
@@ -102,7 +102,7 @@ class StreamDecoder(EventDecoder):
     """Decoder for one response, streamed or complete.
 
     Args:
-        provider: the provider's name.
+        provider: name of the provider, for metadata and error messages.
         output_tool: the tool whose arguments are the structured output, if there is one.
         finish_reasons: `Dialect.finish_reasons`.
     """
@@ -176,7 +176,7 @@ class StreamDecoder(EventDecoder):
             block = self._open.get(chunk.get("index"))
             if block is None:
                 block = self._block_without_start(delta, chunk.get("index"), out)
-            block.grow(delta, out)
+            block.add_delta(delta, out)
             return
         handler = EVENTS.get(kind)
         if handler is not None:

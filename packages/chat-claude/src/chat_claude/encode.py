@@ -68,11 +68,11 @@ def encode(
     """Encode a completion request.
 
     Args:
-        messages: the conversation.
-        tools: declared tools of the chat.
-        options: options of the request.
-        structured_output: schema of the requested output.
-        dialect: model and platform.
+        messages: the conversation to send.
+        tools: tools of the chat that the model may call.
+        options: settings of the request, such as `temperature`.
+        structured_output: schema of the structured output, or `None` for text.
+        dialect: the request format for the model on its platform.
         stream: whether to request a stream.
 
     Raises:
@@ -100,11 +100,11 @@ def encode_count(
     """Encode a request that counts input tokens. Raises the same errors as `encode()`.
 
     Args:
-        messages: the conversation.
-        tools: declared tools of the chat.
-        options: options of the request.
-        structured_output: schema of the requested output.
-        dialect: model and platform.
+        messages: the conversation to send.
+        tools: tools of the chat that the model may call.
+        options: settings of the request, such as `temperature`.
+        structured_output: schema of the structured output, or `None` for text.
+        dialect: the request format for the model on its platform.
     """
     view = messages.view()
     settings = resolve_settings(view, tools, options, structured_output, dialect)
@@ -165,7 +165,7 @@ def encode_turns(
 
     Args:
         view: the turns to send.
-        dialect: model and platform.
+        dialect: the request format for the model on its platform.
         cache: cache points to set. Default: none. The system cache point is set before instructions that may change
             with each request.
         options: options of the request, for its instructions.
@@ -208,8 +208,8 @@ def _join_instructions(turns: Turns, options: ChatOptions, dialect: Dialect, cac
 
     Args:
         turns: stored system turns.
-        options: options of the request.
-        dialect: model and platform.
+        options: settings of the request, such as `temperature`.
+        dialect: the request format for the model on its platform.
         cache: cache points to set.
     """
     encoder = _Encoder("system", dialect)

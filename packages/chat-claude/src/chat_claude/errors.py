@@ -59,9 +59,9 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
 
     Args:
         status: HTTP status.
-        headers: headers of the response.
-        body: body of the response.
-        provider: provider name for the message.
+        headers: the response headers, which may contain a retry delay.
+        body: the response body as received.
+        provider: name of the provider, for the error message.
     """
     error = errors.error_from_response(status, headers, body, provider)
     if (error_class := _error_class_by_message(error)) is not None:
@@ -78,7 +78,7 @@ def error_from_object(error_object: object, provider: str) -> ProviderError:
 
     Args:
         error_object: the parsed object, as returned by `find_error()`.
-        provider: provider name for the message.
+        provider: name of the provider, for the error message.
     """
     error = errors.error_from_object(error_object, provider)
     error_class = _error_class_by_event(error_object) or CODE_CLASSES.get(error.code) or _error_class_by_message(error)

@@ -83,10 +83,10 @@ def resolve_settings(
 
     Args:
         view: the turns to send; its last response may name a container to reuse.
-        tools: declared tools of the chat.
-        options: options of the request.
-        structured_output: schema of the requested output.
-        dialect: model and platform.
+        tools: tools of the chat that the model may call.
+        options: settings of the request, such as `temperature`.
+        structured_output: schema of the structured output, or `None` for text.
+        dialect: the request format for the model on its platform.
 
     Raises:
         UnsupportedOptionError: Claude, or this model, does not support an option.
@@ -198,7 +198,7 @@ def _sampling_fields(options: ChatOptions, extras: ClaudeOptions | None, thinkin
             msg = f"temperature must be between 0 and 1 for Claude, not {temperature!r}"
             raise UnsupportedOptionError(msg)
         if isinstance(thinking, BudgetThinking) and temperature != 1:
-            msg = f"Claude thinks only at temperature 1, not {temperature!r}: remove the temperature or the thinking"
+            msg = f"temperature={temperature!r} cannot be combined with thinking: remove it, or turn thinking off"
             raise UsageError(msg)
         fields["temperature"] = temperature
     if options.top_p is not None:

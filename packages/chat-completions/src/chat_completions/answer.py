@@ -302,7 +302,7 @@ class Answer:
         if call is None:
             return
         first = not call.name
-        call.grow(id_, name, text, kind)
+        call.add_fragment(id_, name, text, kind)
         for key, item in entry.items():
             if key not in CALL_KEYS and item is not None:
                 call.extra_fields[key] = item

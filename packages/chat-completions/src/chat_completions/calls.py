@@ -78,13 +78,13 @@ class Call:
         self._nesting = _Nesting()
         self._scanned = 0
 
-    def grow(self, id: str, name: str, text: str, kind: str) -> None:  # noqa: A002 - the field's own name
+    def add_fragment(self, id: str, name: str, text: str, kind: str) -> None:  # noqa: A002 - the field's own name
         """Add a fragment to the call. A repeated name is ignored, and the rest of a split name is appended.
 
         Args:
             id: the call id, or an empty string.
             name: the name or a part of it, or an empty string.
-            text: the next part of the arguments.
+            text: the next piece of the arguments' JSON text.
             kind: the type of the call, or an empty string.
         """
         self.id = self.id or id or None

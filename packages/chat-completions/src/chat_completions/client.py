@@ -93,10 +93,10 @@ class _Provider(TransportProvider):
         """Return the body that `complete()` sends, for APIs that take requests in another form.
 
         Args:
-            messages: the conversation.
-            tools: the declared tools.
-            options: the options of the request.
-            structured_output: the schema of the requested output.
+            messages: the conversation to send.
+            tools: tools that the model may call.
+            options: settings of the request, such as `temperature`.
+            structured_output: schema of the structured output, or `None` for text.
 
         Raises:
             UsageError: the request cannot be encoded.
@@ -107,7 +107,7 @@ class _Provider(TransportProvider):
         """Return the turn in the body of a response, for responses that arrive in another form.
 
         Args:
-            body: the body of the response.
+            body: the response body as received.
 
         Raises:
             ChatError: the body reports an error, or is not a response.

@@ -80,7 +80,7 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Di
 
     Args:
         texts: the texts to embed.
-        options: the options of the request.
+        options: settings of the request, such as `temperature`.
         dialect: the dialect, which names the model and the length of the vectors.
 
     Raises:
@@ -101,8 +101,8 @@ def requested_encoding(options: ChatOptions, dialect: Dialect) -> EncodingFormat
     """Return the vector encoding that a request asks for, or None if the server may choose.
 
     Args:
-        options: the options of the request. `encoding_format` in `extra_body` takes precedence.
-        dialect: the dialect of the server.
+        options: settings of the request, such as `temperature`. `encoding_format` in `extra_body` takes precedence.
+        dialect: the request format of the server.
     """
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
     fields: Mapping[str, object] = (extras.extra_body if extras is not None else None) or {}
@@ -120,11 +120,11 @@ def _encode_extras(extras: CompletionsOptions, body: dict[str, object], dialect:
         raise UnsupportedOptionError(msg)
     for name in _TYPE_FIELDS & extra_fields.keys():
         if extra_fields[name] not in _FLOATS:
-            msg = f"vectors must be floats: {name}={extra_fields[name]!r} is not supported; use 'float'"
+            msg = f"extra_body sets {name}={extra_fields[name]!r}, but only float vectors can be decoded: use 'float'"
             raise UnsupportedOptionError(msg)
     if "encoding_format" in extra_fields and extra_fields["encoding_format"] not in tuple(_UNPACK):
         value, known = extra_fields["encoding_format"], ", ".join(map(repr, _UNPACK))
-        msg = f"vectors must be numbers: encoding_format={value!r} is not supported; use one of {known}"
+        msg = f"extra_body sets encoding_format={value!r}, which cannot be decoded: use one of {known}"
         raise UnsupportedOptionError(msg)
     return extra_fields if extras.user is None else {"user": extras.user, **extra_fields}
 
@@ -143,9 +143,9 @@ def decode_embeddings(
     not show the type of the numbers.
 
     Args:
-        body: the body of the response.
+        body: the response body as received.
         count: the number of texts in the request.
-        provider: the provider name, for error messages.
+        provider: name of the provider, for error messages.
         encoding_format: the encoding that the request asked for; `None` if it asked for none.
         dimensions: the vector length that the request asked for; `None` accepts any length.
 
@@ -171,7 +171,8 @@ def decode_embeddings(
         index = item.get("index") if is_object(item) else None
         target = index if isinstance(index, int) else position
         if vector is None or target in vectors or not 0 <= target < count:
-            msg = f"{provider}: data[{position}] is not an embedding of one of the texts{_encoding_hint(item)}"
+            expected = f"a list of finite numbers as `embedding`, and a different `index` below {count}"
+            msg = f"{provider}: data[{position}] must have {expected}{_encoding_hint(item)}"
             raise InvalidResponseError(msg, path=f"data[{position}]", raw=body)
         if dimensions is not None and len(vector) != dimensions:
             msg = f"{provider}: data[{position}] has {len(vector)} dimensions, but {dimensions} were requested"
@@ -193,7 +194,7 @@ def _read_embedding_usage(usage: object) -> Usage:
 
 def _encoding_hint(item: object) -> str:
     if is_object(item) and isinstance(item.get("embedding"), str):
-        return "; text is read only in the requested encoding: set `encoding_format` in `extra_body`"
+        return ". Its `embedding` is text: set `encoding_format` in `extra_body` to the encoding of the server"
     return ""
 
 

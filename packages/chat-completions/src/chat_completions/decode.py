@@ -107,7 +107,7 @@ def decode(body: bytes, provider: str, *, finish_reasons: FinishReasons = ()) ->
     """Decode the body of a complete response and return the model's turn.
 
     Args:
-        body: the body of the response.
+        body: the response body as received.
         provider: the provider name, for the metadata and error messages.
         finish_reasons: `Dialect.finish_reasons`.
 
@@ -123,7 +123,7 @@ class StreamDecoder(EventDecoder):
     """Decoder for one response, streamed or complete.
 
     Args:
-        provider: the provider name.
+        provider: name of the provider, for metadata and error messages.
         whole: whether the response is a complete body, not a stream.
         finish_reasons: `Dialect.finish_reasons`.
     """

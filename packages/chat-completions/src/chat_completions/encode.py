@@ -48,11 +48,11 @@ def encode(
     """Encode the body of a chat request.
 
     Args:
-        messages: the conversation.
+        messages: the conversation to send.
         tools: the tools that are declared to the model.
-        options: the options of the request.
+        options: settings of the request, such as `temperature`.
         structured_output: the schema of the output, if the response is structured.
-        dialect: the dialect of the server.
+        dialect: the request format of the server.
         stream: whether the response is streamed.
 
     Raises:
@@ -103,8 +103,8 @@ def _add_instructions(encoded: bytes, view: View, options: ChatOptions, dialect:
     Args:
         encoded: the encoded conversation.
         view: the turns to send.
-        options: the options of the request.
-        dialect: the dialect of the server.
+        options: settings of the request, such as `temperature`.
+        dialect: the request format of the server.
     """
     encode_turn = _encoder("system", dialect)
     leading = leading_system_turns(view)
@@ -125,7 +125,7 @@ def encode_turns(view: View, dialect: Dialect) -> bytes:
 
     Args:
         view: the turns to send.
-        dialect: the dialect of the server.
+        dialect: the request format of the server.
 
     Raises:
         PendingToolsError: a tool call is not resolved.

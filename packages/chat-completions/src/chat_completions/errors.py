@@ -48,9 +48,9 @@ def error_from_response(
 
     Args:
         status: the HTTP status.
-        headers: the headers of the response.
-        body: the body of the response.
-        provider: the provider name, for the message.
+        headers: the response headers, which may contain a retry delay.
+        body: the response body as received.
+        provider: name of the provider, for the error message.
         error_patterns: the error patterns of the vendor.
     """
     error = errors.error_from_response(status, headers, body, provider)
@@ -83,7 +83,7 @@ def error_without_response(
 
     Args:
         error: the error of the transport.
-        provider: the provider name, for the message.
+        provider: name of the provider, for the error message.
         hint: the advice that is appended to the message if no connection could be made.
         error_patterns: the error patterns of the vendor, used if `error` carries an HTTP status.
     """
@@ -144,7 +144,7 @@ def error_from_finish_reason(finish: str | None, provider: str) -> ProviderError
 
     Args:
         finish: the finish reason of the response.
-        provider: the provider name, for the message.
+        provider: name of the provider, for the error message.
     """
     kind = FAILED_FINISH.get((finish or "").lower())
     if kind is None:

@@ -76,7 +76,8 @@ class Dialect:
 
     Attributes:
         model: the name of the model in requests; empty if the URL names the model.
-        provider: the provider name. It marks the owner of opaque data in a conversation.
+        provider: name of the provider, for metadata and error messages. It marks the owner of opaque data in a
+            conversation.
         system_role: the role of system messages.
         max_tokens_field: the request field for `ChatOptions.max_tokens`.
         seed_field: the request field for `ChatOptions.seed`.
@@ -85,7 +86,8 @@ class Dialect:
         reasoning_replay: whether reasoning is sent back to the model that produced it, in its original fields.
         reasoning_field: the message field for reasoning that no provider produced; `None` omits such reasoning.
         reasoning_required: whether a message with tool calls must contain reasoning. If it has none, a space is sent.
-        structured: how structured output is requested: with its schema, or in JSON mode with the schema in a message.
+        structured: method of requesting structured output: with its schema, or in JSON mode with the schema in a
+            message.
         strict_output: whether the server enforces the schema of structured output.
         strict_tools: whether the server enforces the schemas of tools.
         strict_rewrite: whether enforced schemas are rewritten into the supported subset. A tool schema with optional

@@ -54,7 +54,7 @@ def plain_message(role: Role, turn: Turn, dialect: Dialect) -> Json:
     Args:
         role: the role of the turn. The role in the message may differ.
         turn: the turn to encode.
-        dialect: the dialect of the server.
+        dialect: the request format of the server.
 
     Raises:
         UnsupportedPartError: the API cannot represent a part.
@@ -90,7 +90,7 @@ def content_part(part: Part, dialect: Dialect) -> Json:
 
     Args:
         part: a text, a file or structured output.
-        dialect: the dialect of the server.
+        dialect: the request format of the server.
 
     Raises:
         UnsupportedPartError: the API has no content part for `part`.
@@ -113,7 +113,7 @@ def file_part(file: File, dialect: Dialect) -> Json:
 
     Args:
         file: the file to encode.
-        dialect: the dialect of the server.
+        dialect: the request format of the server.
 
     Raises:
         UnsupportedPartError: the server does not support the kind of file, or the file has no usable data.
@@ -168,7 +168,7 @@ def model_messages(turn: Turn, dialect: Dialect) -> list[Json]:
 
     Args:
         turn: the turn, whose tool calls are all resolved.
-        dialect: the dialect of the server.
+        dialect: the request format of the server.
 
     Raises:
         UnsupportedPartError: the API cannot represent a part.
@@ -202,7 +202,7 @@ def wire_ids(turn: Turn, dialect: Dialect) -> list[str]:
 
     Args:
         turn: the model's turn.
-        dialect: the dialect of the server.
+        dialect: the request format of the server.
     """
     ids: list[str] = []
     own = turn.metadata is None or turn.metadata.provider in {None, dialect.provider}

@@ -31,7 +31,7 @@ class Settings(Connection):
     """The settings that a builder collects.
 
     Attributes:
-        preset: the preset of the vendor, which supplies the defaults.
+        preset: the vendor's preset, which supplies the defaults.
         dialect: the dialect, including the model.
         description: the description of the provider for routers and logs.
         max_tokens_field: the request field for the token limit; `None` is resolved by `build()`.

@@ -32,7 +32,7 @@ class VendorState(Adjustable):
         return self._with(replace(self._settings, description=description))
 
     def _missing_method_hint(self, name: str) -> str | None:
-        """Return why the method `name` is unavailable in this state, or None if no state has this method."""
+        """Return a hint for the missing method `name`, or None if no state of the builder has this method."""
         title = self._settings.preset.title
         if name == "build":
             return "build() needs a model: call .with_model('…') first"

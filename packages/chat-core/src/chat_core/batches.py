@@ -67,9 +67,9 @@ class BatchStatus:
 
     Attributes:
         state: `running`, `cancelling` or `ended`.
-        outcome: how the batch ended, or `None` before.
+        outcome: final outcome of the batch, or `None` before its end.
         results: number of requests that have a result, or `None` if the provider does not report it.
-        error: why the provider rejected the whole batch, or `None`.
+        error: reason for which the provider rejected the whole batch, or `None`.
     """
 
     state: BatchState

@@ -40,17 +40,17 @@ STATES: Final[Mapping[str, tuple[BatchState, BatchOutcome | None]]] = {
     "EXPIRED": ("ended", "expired"),
     "FAILED": ("ended", "failed"),
 }
-"""States by the end of their name, which begins with `BATCH_STATE_` or `JOB_STATE_`."""
+"""Batch states by the end of the API's state name, which begins with `BATCH_STATE_` or `JOB_STATE_`."""
 
 
 def encode_inline(requests: Sequence[BatchRequest], name: str) -> bytes | None:
     """Encode a batch that contains its requests, or return `None` if they are too large.
 
-    The body of each request equals the body of `complete()`.
+    Each request has the same body as in `complete()`.
 
     Args:
-        requests: requests of the batch.
-        name: name of the batch.
+        requests: the encoded requests.
+        name: unique name of the batch.
     """
     if sum([len(item.body) for item in requests]) > MAX_INLINE_BYTES:
         return None
@@ -63,11 +63,11 @@ def encode_inline(requests: Sequence[BatchRequest], name: str) -> bytes | None:
 
 
 def encode_lines(requests: Sequence[BatchRequest], name: str) -> bytes:
-    """Encode the file of the requests. The body of each request equals the body of `complete()`.
+    """Encode the requests as a file of JSON lines. Each request has the same body as in `complete()`.
 
     Args:
-        requests: requests of the batch.
-        name: name of the batch.
+        requests: the encoded requests.
+        name: unique name of the batch.
     """
     lines = [
         b'{"key":' + dump_bytes(request_id(name, index)) + b',"request":' + item.body + b"}\n"
@@ -81,7 +81,7 @@ def encode_file_batch(file: str, name: str) -> bytes:
 
     Args:
         file: name of the uploaded file.
-        name: name of the batch.
+        name: unique name of the batch.
     """
     return dump_bytes({"batch": {"displayName": name, "inputConfig": {"fileName": file}}})
 
@@ -90,8 +90,8 @@ def decode_name(body: bytes, provider: str) -> str:
     """Return the name of the batch or of the file in a response.
 
     Args:
-        body: body of the response.
-        provider: provider name for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
 
     Raises:
         InvalidResponseError: the response has no name.
@@ -111,8 +111,8 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
     """Return the state of the batch in a response.
 
     Args:
-        body: body of the response.
-        provider: provider name for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
 
     Raises:
         InvalidResponseError: the response is not a batch, or its state is unknown.
@@ -135,8 +135,8 @@ def decode_list(body: bytes, provider: str) -> tuple[Sequence[tuple[str, object]
     The token of the last page is empty.
 
     Args:
-        body: body of the response.
-        provider: provider name for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
     """
     page = parse_object(body, provider)
     items = page.get("operations")
@@ -152,7 +152,7 @@ def decode_output(body: bytes, batch: Batch, provider: str) -> str | list[BatchI
     Args:
         body: body of the response that describes the batch.
         batch: the ended batch. Its name is part of the request ids.
-        provider: provider name for errors.
+        provider: name of the provider, for error messages.
     """
     operation = parse_object(body, provider)
     output = mapping(mapping(operation.get("metadata")).get("output")) or mapping(operation.get("response"))
@@ -173,9 +173,9 @@ def decode_item(line: bytes, redactor: Redactor, *, provider: str) -> BatchItem:
     A line that is not a result becomes an item with an error. Its id is empty if the line contains none.
 
     Args:
-        line: line of the results.
-        redactor: redactor for errors.
-        provider: provider name for errors.
+        line: one line of the result file.
+        redactor: removes the credentials of the request from errors.
+        provider: name of the provider, for error messages.
     """
     try:
         item = _decode_entry(parse_object(line, provider), "", provider)

@@ -187,10 +187,10 @@ class GeminiProvider(_Client):
         """Return the number of input tokens that `complete()` would use with the same arguments.
 
         Args:
-            messages: the conversation.
-            tools: declared tools.
-            options: options of the request.
-            structured_output: schema of the requested output.
+            messages: the conversation to send.
+            tools: tools that the model may call.
+            options: settings of the request, such as `temperature`.
+            structured_output: schema of the structured output, or `None` for text.
 
         Raises:
             ChatError: the request failed.

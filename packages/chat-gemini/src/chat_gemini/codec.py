@@ -104,9 +104,9 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
     """Decode an embeddings response and return its vectors in the order of the texts.
 
     Args:
-        body: body of the response.
+        body: the response body as received.
         count: expected number of vectors.
-        provider: provider name for errors.
+        provider: name of the provider, for error messages.
 
     Raises:
         InvalidResponseError: the body is not a JSON object, or does not contain exactly `count` vectors.
@@ -122,7 +122,7 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
     for index, item in enumerate(items):
         vector = _read_vector(item)
         if vector is None:
-            msg = f"{provider}: {path}[{index}] is not an embedding"
+            msg = f"{provider}: {path}[{index}] must contain a vector of finite numbers"
             raise InvalidResponseError(msg, path=f"{path}[{index}]", raw=body)
         vectors.append(vector)
     return EmbeddingsResponse(tuple(vectors), _embeddings_usage(response, items))
@@ -189,11 +189,11 @@ def encode_count(
     The body contains all fields of the chat request that affect the number of tokens.
 
     Args:
-        messages: the conversation.
-        tools: declared tools.
-        options: options of the request.
-        structured_output: schema of the requested output.
-        dialect: model and request format.
+        messages: the conversation to send.
+        tools: tools that the model may call.
+        options: settings of the request, such as `temperature`.
+        structured_output: schema of the structured output, or `None` for text.
+        dialect: the request format of the model.
         flat: whether the fields are sent at the top level, as Vertex AI requires, or in a nested
             `generateContentRequest`, as the Gemini API requires.
 
@@ -214,8 +214,8 @@ def decode_count(body: bytes, provider: str) -> int:
     """Decode the response to a token count request and return the number of tokens.
 
     Args:
-        body: body of the response.
-        provider: provider name for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
 
     Raises:
         InvalidResponseError: the body is not JSON or has no valid `totalTokens`.

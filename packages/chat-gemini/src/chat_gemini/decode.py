@@ -77,8 +77,8 @@ def decode(body: bytes, provider: str) -> Turn:
     """Decode the body of a complete response and return the model's turn.
 
     Args:
-        body: body of the response.
-        provider: provider name for metadata and errors.
+        body: the response body as received.
+        provider: name of the provider, for metadata and error messages.
 
     Raises:
         InvalidResponseError: the body is not a valid response.
@@ -93,7 +93,7 @@ class StreamDecoder(EventDecoder):
     """Decoder for one response, streamed or complete.
 
     Args:
-        provider: the provider's name.
+        provider: name of the provider, for metadata and error messages.
         whole: whether the response is one body, not a stream.
     """
 

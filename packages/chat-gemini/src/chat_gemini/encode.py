@@ -71,11 +71,11 @@ def encode(
     """Encode the body of a chat request. Streams and complete responses use the same body.
 
     Args:
-        messages: the conversation.
-        tools: declared tools of the chat.
-        options: options of the request.
-        structured_output: schema of the requested output.
-        dialect: model and request format.
+        messages: the conversation to send.
+        tools: tools of the chat that the model may call.
+        options: settings of the request, such as `temperature`.
+        structured_output: schema of the structured output, or `None` for text.
+        dialect: the request format of the model.
 
     Raises:
         PendingToolsError: a tool call in the history is not resolved.
@@ -97,7 +97,7 @@ def encode_conversation(view: View, dialect: Dialect, options: ChatOptions | Non
 
     Args:
         view: the turns to send.
-        dialect: model and request format.
+        dialect: the request format of the model.
         options: options of the request, for its instructions.
 
     Raises:
@@ -151,9 +151,9 @@ def encode_tools(tools: ToolDeclarations, extras: GeminiOptions | None, dialect:
     """Return the tool declarations as JSON objects joined by commas: the chat's tools, then server-side tools.
 
     Args:
-        tools: declared tools of the chat.
+        tools: tools of the chat that the model may call.
         extras: options with further server-side tools.
-        dialect: model and request format.
+        dialect: the request format of the model.
 
     Raises:
         UnsupportedOptionError: the API does not accept a tool's name, or cannot represent its parameters.

@@ -96,9 +96,9 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
 
     Args:
         status: HTTP status.
-        headers: headers of the response.
-        body: body of the response.
-        provider: provider name for the message.
+        headers: the response headers, which may contain a retry delay.
+        body: the response body as received.
+        provider: name of the provider, for the error message.
     """
     error = errors.error_from_response(status, headers, body, provider)
     try:
@@ -113,7 +113,7 @@ def error_from_object(error_object: object, provider: str) -> ProviderError:
 
     Args:
         error_object: the parsed object, as returned by `find_error()`.
-        provider: provider name for the message.
+        provider: name of the provider, for the error message.
     """
     return _refine_error(errors.error_from_object(error_object, provider), error_object)
 
@@ -130,7 +130,7 @@ def failed_generation(reason: str | None, detail: object, provider: str) -> Inva
     Args:
         reason: the finish reason.
         detail: value of `finishMessage`.
-        provider: provider name for the message.
+        provider: name of the provider, for the error message.
     """
     if reason is None or reason not in FAILED_GENERATIONS:
         return None

@@ -63,7 +63,7 @@ def system_parts(turn: Turn, dialect: Dialect) -> list[Json]:
 
     Args:
         turn: the turn to encode.
-        dialect: model and request format.
+        dialect: the request format of the model.
 
     Raises:
         UnsupportedPartError: the turn contains anything but text.
@@ -77,13 +77,13 @@ def system_parts(turn: Turn, dialect: Dialect) -> list[Json]:
 
 
 def user_content(turn: Turn, dialect: Dialect) -> Json | None:
-    """Return the content for a user turn in the API's format, or `None` if nothing of the turn is sent.
+    """Return the content for a user turn in the API's format, or `None` if the turn has nothing to send.
 
     Empty texts and parts of other providers are not sent.
 
     Args:
         turn: the turn to encode.
-        dialect: model and request format.
+        dialect: the request format of the model.
 
     Raises:
         UnsupportedPartError: the API cannot represent a part.
@@ -97,7 +97,7 @@ def model_contents(turn: Turn, dialect: Dialect) -> list[Json]:
 
     Args:
         turn: a turn whose tool calls are resolved.
-        dialect: model and request format.
+        dialect: the request format of the model.
 
     Raises:
         UnsupportedPartError: the API cannot represent a part.
@@ -129,7 +129,7 @@ def _encode_part(part: Part, dialect: Dialect, *, made: bool = False) -> list[Js
 
     Args:
         part: the part to convert.
-        dialect: model and request format.
+        dialect: the request format of the model.
         made: whether this provider generated the part.
 
     Returns:
@@ -177,7 +177,7 @@ def file_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
 
     Args:
         file: a file with bytes, a URL or a URI on the server.
-        dialect: model and request format.
+        dialect: the request format of the model.
         made: whether the provider itself generated the file, so that its type is not checked.
 
     Raises:

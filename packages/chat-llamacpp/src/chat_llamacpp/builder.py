@@ -89,7 +89,7 @@ class ReadyLlamaCppBuilder:
         return ReadyLlamaCppBuilder(replace(self._settings, batch=_require_positive("with_prompt_batch()", tokens)))
 
     def with_pooling(self, pooling: Pooling) -> ReadyLlamaCppBuilder:
-        """Set how `embed()` combines the vectors of tokens into one. Needed if the weights do not declare it."""
+        """Set the method by which `embed()` combines token vectors. Needed if the weights do not declare it."""
         return ReadyLlamaCppBuilder(replace(self._settings, pooling=pooling))
 
     def with_alias(self, name: str) -> ReadyLlamaCppBuilder:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, final
 from uuid import uuid4
 
 Delta: TypeAlias = dict[str, Any]
-"""The `delta` of a chunk of the Completions wire."""
+"""The `delta` object of a Chat Completions chunk."""
 
 _HEAD = re.compile(r'\s*\{\s*"(say|call)"\s*:\s*')
 _HEADS = ('{"say":', '{"call":')

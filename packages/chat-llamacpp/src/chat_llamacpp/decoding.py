@@ -115,7 +115,7 @@ class Decoding:
     # --- In the thread --------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run the work and record how it ended. The worker's thread calls this method once."""
+        """Run the work and record its outcome. The worker's thread calls this method once."""
         self._begun = True
         self._wake_reader_in_loop()
         try:

@@ -50,11 +50,11 @@ ResponseError: TypeAlias = Callable[[int, Mapping[str, str], bytes], ProviderErr
 
 
 def encode_lines(requests: Sequence[BatchRequest], name: str, url: str) -> bytes:
-    """Encode the file of the requests. The body of each request equals the body of `complete()`.
+    """Encode the requests as a file of JSON lines. Each request has the same body as in `complete()`.
 
     Args:
-        requests: requests of the batch.
-        name: name of the batch.
+        requests: the encoded requests.
+        name: unique name of the batch.
         url: path of the endpoint that handles the requests.
     """
     lines: list[bytes] = []
@@ -69,7 +69,7 @@ def encode_upload(lines: bytes, name: str) -> tuple[bytes, str]:
 
     Args:
         lines: content of the file.
-        name: name of the batch.
+        name: unique name of the batch.
     """
     boundary = uuid4().hex
     purpose = f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
@@ -86,7 +86,7 @@ def encode_batch(file_id: str, name: str, url: str) -> bytes:
 
     Args:
         file_id: id of the uploaded file.
-        name: name of the batch.
+        name: unique name of the batch.
         url: path of the endpoint that handles the requests.
     """
     fields = {"input_file_id": file_id, "endpoint": url, "completion_window": WINDOW, "metadata": {NAME: name}}
@@ -97,8 +97,8 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
     """Return the state of the batch in a response.
 
     Args:
-        body: body of the response.
-        provider: provider name for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
 
     Raises:
         InvalidResponseError: the response is not a batch, or its state is unknown.
@@ -120,7 +120,7 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
 
 
 def _batch_error(batch: Json, provider: str) -> InvalidRequestError:
-    """Return the error of a batch whose file was rejected."""
+    """Return the error that the server reports for a batch whose file it rejected."""
     entries = mapping(batch.get("errors")).get("data")
     errors = [mapping(entry) for entry in entries] if is_list(entries) else []
     texts = [f"line {entry.get('line')}: {entry.get('message')}" for entry in errors[:3]]
@@ -133,8 +133,8 @@ def decode_files(body: bytes, provider: str) -> list[str]:
     """Return the ids of the files with the results of an ended batch.
 
     Args:
-        body: body of the response.
-        provider: provider name for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
     """
     batch = parse_object(body, provider)
     ids = [batch.get("output_file_id"), batch.get("error_file_id")]
@@ -145,8 +145,8 @@ def decode_list(body: bytes, provider: str) -> tuple[list[tuple[str, str | None]
     """Return the id and the name of each batch in a page of the list, and the cursor of the next page.
 
     Args:
-        body: body of the response.
-        provider: provider name for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
 
     Raises:
         InvalidResponseError: the response is not a list of batches.
@@ -168,9 +168,9 @@ def decode_item(
     A line that is not a result becomes an item with an error. Its id is empty if the line contains none.
 
     Args:
-        line: line of the results.
-        redactor: redactor for errors.
-        provider: provider name for errors.
+        line: one line of the result file.
+        redactor: removes the credentials of the request from errors.
+        provider: name of the provider, for error messages.
         decode: function that decodes the body of a response.
         response_error: function that returns the error for a response whose status is not 200.
     """

@@ -133,7 +133,7 @@ class OnResponses(Connectable, Generic[NextT]):
         declarations = [tool.declaration() for tool in all_tools]
         labels = [declaration["server_label"] for declaration in declarations if "server_label" in declaration]
         if len(set(labels)) < len(labels):
-            msg = f"each remote MCP server needs a server_label of its own, not {', '.join(map(str, labels))}"
+            msg = f"each remote MCP server needs a different server_label, not {', '.join(map(str, labels))}"
             raise UsageError(msg)
         return self._commit_to_responses_api(replace(self._settings, tools=all_tools))
 

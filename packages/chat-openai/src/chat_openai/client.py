@@ -313,9 +313,9 @@ class OpenAIProvider(_BatchingProvider[ResponsesProvider]):
         """Return the number of input tokens that a request would use, without running the model.
 
         Args:
-            messages: the conversation.
+            messages: the conversation to send.
             tools: the tools of the request. The native tools of the builder are also counted.
-            options: the options of the request.
+            options: settings of the request, such as `temperature`.
             structured_output: the schema of the output, if the response is structured.
 
         Raises:

@@ -114,7 +114,7 @@ class ImageGeneration(NativeTool):
         moderation: the strictness of content moderation.
         model: the name of the image model.
         action: whether to generate or edit an image; `"auto"` leaves the choice to the model.
-        input_fidelity: how closely the images preserve faces and styles of the input images.
+        input_fidelity: degree to which the images preserve faces and styles of the input images.
         mask: an image with `data` or `url` that marks the area to edit.
         mask_file_id: the id of an uploaded mask, instead of `mask`.
         complexity: the amount of planning before an image is generated.

@@ -53,7 +53,7 @@ class WebSearch(NativeTool):
     """A tool that searches the web. The text of the response cites the results.
 
     Attributes:
-        search_context_size: how much text from search results the model reads.
+        search_context_size: amount of text from search results that the model reads.
         user_location: the approximate location of the user.
         allowed_domains: the only domains to search, including their subdomains.
         live: whether pages may be fetched from the web. `False` restricts the search to the server's cache.

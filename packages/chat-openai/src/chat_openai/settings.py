@@ -116,7 +116,7 @@ class Connectable(ConnectionBuilder[Settings]):
         return self._with(replace(self._settings, description=description))
 
     def _missing_method_hint(self, name: str) -> str | None:
-        """Return why the method `name` is unavailable in this state, or None if no state has this method."""
+        """Return a hint for the missing method `name`, or None if no state of the builder has this method."""
         initial_class = type(self).__name__
         if name == "build":
             return f"build() needs a model: call {initial_class}().with_model('…') first"

@@ -62,7 +62,7 @@ class PartialItem:
         self.shown: bool = False  # whether the single delta of an image or approval request was emitted
         self.done: bool = False
 
-    def built(self) -> Json:
+    def to_dict(self) -> Json:
         """Return the item as a JSON object. Texts that the server did not repeat in the item are taken from deltas."""
         item = dict(self.item)
         kind = item.setdefault("type", self._implied_type())
@@ -123,7 +123,7 @@ class PartialItem:
         """Return the keys of the texts received for the list field `name`, such as "content", ordered by index."""
         return sorted(place for place in self.pieces if place[0] == name)
 
-    def place_of_end(self, place: TextKey, text: str) -> TextKey:
+    def end_text(self, place: TextKey, text: str) -> TextKey:
         """Mark a text as ended, and return the key of its deltas.
 
         Some servers number a text differently in its deltas and in the event at its end. The deltas are then found by
@@ -181,7 +181,7 @@ class PartialItems:
                 found = self.found[-1]
         return found if found is not None else self._create(event, None)
 
-    def begun(self, event: Json, item: Json) -> PartialItem:
+    def begin(self, event: Json, item: Json) -> PartialItem:
         """Add and return the item in an `output_item.added` event.
 
         Args:
@@ -198,7 +198,7 @@ class PartialItems:
             self._unfinished.setdefault(kind, deque()).append(growing)
         return growing
 
-    def ended(self, event: Json, item: Json) -> PartialItem:
+    def finish(self, event: Json, item: Json) -> PartialItem:
         """Replace the fields of a finished item with the fields in its `output_item.done` event.
 
         Args:
@@ -255,7 +255,7 @@ class PartialItems:
             return sorted(self.found, key=lambda growing: growing.index or 0)
         return list(self.found)
 
-    def listed(self, output: Sequence[Json]) -> list[PartialItem]:
+    def final_items(self, output: Sequence[Json]) -> list[PartialItem]:
         """Return all items at the end of the response: items listed in `output`, then received items that it omits."""
         matched = _Matching(self.found, output)
         # The most reliable match is tried first for all items.

@@ -66,30 +66,30 @@ class Answer:
 
     def received_items(self) -> list[Json]:
         """Return the items received so far as JSON objects. Items may be incomplete."""
-        return [growing.built() for growing in self._items.in_order()]
+        return [growing.to_dict() for growing in self._items.in_order()]
 
-    def ended(self, output: Sequence[Json], out: list[Delta]) -> list[Json]:
+    def finish(self, output: Sequence[Json], out: list[Delta]) -> list[Json]:
         """Return all items at the end of the response, and append deltas for undelivered texts to `out`.
 
         Args:
             output: the items that the response lists, which may be empty.
             out: list to which deltas are appended for texts that were not delivered before.
         """
-        listed = self._items.listed(output)
+        listed = self._items.final_items(output)
         answered = answered_calls([growing.item for growing in listed])
         for growing in listed:
             # The server ran a call whose output it sent.
             ran_on_server = growing.item.get("type") in ACTION_TYPES and str(growing.item.get("call_id")) in answered
             growing.shown = growing.shown or ran_on_server
             self._emit_missing_texts(growing, growing.item, out)
-        return [growing.built() for growing in listed]
+        return [growing.to_dict() for growing in listed]
 
     # --- Items -----------------------------------------------------------------------------------------
 
     def item_added(self, event: Json, out: list[Delta]) -> None:
         """Handle `output_item.added`: add the item in `event`, and append the first delta of a tool call to `out`."""
         item = require_object(event.get("item"), "item")
-        growing = self._items.begun(event, item)
+        growing = self._items.begin(event, item)
         self._text_place = self, self
         if item.get("type") in CALLS and not self.tools.ran_on_server(item):
             text = arguments_of(item, "item")
@@ -100,7 +100,7 @@ class Answer:
     def item_done(self, event: Json, out: list[Delta]) -> None:
         """Handle `output_item.done`: finish the item in `event`, and append texts not yet delivered to `out`."""
         item = require_object(event.get("item"), "item")
-        growing = self._items.ended(event, item)
+        growing = self._items.finish(event, item)
         if not may_have_run_on_server(item):
             self._emit_missing_texts(growing, item, out)
 
@@ -160,7 +160,7 @@ class Answer:
 
     def _emit_missing_text_end(self, growing: PartialItem, place: TextKey, text: str, out: list[Delta]) -> None:
         """Append a delta for the rest of `text` if the deltas received so far are the beginning of `text`."""
-        place = growing.place_of_end(place, text)
+        place = growing.end_text(place, text)
         known = received_length(growing.pieces.get(place, ()), text)
         if known is not None and known < len(text):
             self._emit_text(growing, place, text[known:], out)

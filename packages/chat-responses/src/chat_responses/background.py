@@ -53,7 +53,7 @@ def unanswered(resumed: BackgroundResponse | None, messages: Messages) -> Backgr
 
     Args:
         resumed: the response to wait for, from the options of the run.
-        messages: the conversation.
+        messages: the conversation to send.
     """
     turns = [turn for content in messages if content.role == "model" for turn in content.turns]
     ids = [turn.metadata.id for turn in turns if turn.metadata is not None]
@@ -64,8 +64,8 @@ def read_or_wait(body: bytes, provider: str) -> Turn | BackgroundResponse:
     """Decode the body of a response, or return the response to wait for if the server has not finished it.
 
     Args:
-        body: the response body.
-        provider: provider name, for errors and metadata.
+        body: the response body as received.
+        provider: name of the provider, for error messages and metadata.
 
     Raises:
         InvalidResponseError: the body is not a response.

@@ -143,10 +143,10 @@ class ResponsesProvider(TransportProvider):
         """Return the body that `complete()` would send, for APIs that take requests in another form.
 
         Args:
-            messages: the conversation.
-            tools: declared tools.
-            options: options of the request.
-            structured_output: schema of the requested output.
+            messages: the conversation to send.
+            tools: tools that the model may call.
+            options: settings of the request, such as `temperature`.
+            structured_output: schema of the structured output, or `None` for text.
 
         Raises:
             UsageError: the request cannot be encoded.
@@ -157,7 +157,7 @@ class ResponsesProvider(TransportProvider):
         """Return the turn in the body of a response, for responses that arrive in another form.
 
         Args:
-            body: body of the response.
+            body: the response body as received.
 
         Raises:
             ChatError: the body reports an error, or is not a response.
@@ -238,10 +238,10 @@ class ResponsesProvider(TransportProvider):
         """Return the number of input tokens that `complete()` would use with the same arguments.
 
         Args:
-            messages: the conversation.
-            tools: declared tools.
-            options: options of the request.
-            structured_output: schema of the requested output.
+            messages: the conversation to send.
+            tools: tools that the model may call.
+            options: settings of the request, such as `temperature`.
+            structured_output: schema of the structured output, or `None` for text.
 
         Raises:
             ChatError: the request failed, or the response has no count.

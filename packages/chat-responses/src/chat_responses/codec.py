@@ -34,8 +34,8 @@ def decode_count(body: bytes, provider: str) -> int:
     """Decode the response to a token count request and return the number of input tokens.
 
     Args:
-        body: the response body.
-        provider: provider name, for errors.
+        body: the response body as received.
+        provider: name of the provider, for error messages.
 
     Raises:
         InvalidResponseError: the body is not JSON or has no count.

@@ -86,7 +86,7 @@ def tool_choice_fields(options: ChatOptions, extras: ResponsesOptions | None, *,
     """Return the request fields `tool_choice` and `parallel_tool_calls`, where they are needed.
 
     Args:
-        options: options of the request.
+        options: settings of the request, such as `temperature`.
         extras: options of the Responses API.
         tools: whether the request has tools.
 

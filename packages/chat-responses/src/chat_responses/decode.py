@@ -87,8 +87,8 @@ def decode(body: bytes, provider: str) -> Turn:
     """Decode the body of a complete response and return the model's turn.
 
     Args:
-        body: the response body.
-        provider: provider name, for errors and metadata.
+        body: the response body as received.
+        provider: name of the provider, for error messages and metadata.
 
     Raises:
         InvalidResponseError: the body is not a response.
@@ -111,7 +111,7 @@ class StreamDecoder(EventDecoder):
     """Decoder for one response, streamed or complete. Instances are not safe to share between tasks.
 
     Args:
-        provider: provider name, for errors and metadata.
+        provider: name of the provider, for error messages and metadata.
         resumed: whether another decoder received the first events. Their texts are not delivered again.
     """
 
@@ -272,7 +272,7 @@ class StreamDecoder(EventDecoder):
             raise error_from_object(error, self.provider)
         listed = require_list(response.get("output") or [], "output")
         items = [require_object(item, f"output[{place}]") for place, item in enumerate(listed)]
-        self._output = self._answer.ended(items, out)
+        self._output = self._answer.finish(items, out)
         if status in UNFINISHED:
             msg = (
                 f"the response {self._head.get('id', '')} is still {status!r}: request background responses with "

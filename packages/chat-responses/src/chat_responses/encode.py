@@ -85,10 +85,10 @@ def encode(
     """Encode the body of a chat request.
 
     Args:
-        messages: the conversation.
-        tools: declared tools.
-        options: options of the request.
-        structured_output: schema of the requested output.
+        messages: the conversation to send.
+        tools: tools that the model may call.
+        options: settings of the request, such as `temperature`.
+        structured_output: schema of the structured output, or `None` for text.
         dialect: settings of the provider.
         stream: whether to request a stream.
 
@@ -113,10 +113,10 @@ def compose(
     """Encode a chat request, and return it with the data that is needed to refer to its response later.
 
     Args:
-        messages: the conversation.
-        tools: declared tools.
-        options: options of the request.
-        structured_output: schema of the requested output.
+        messages: the conversation to send.
+        tools: tools that the model may call.
+        options: settings of the request, such as `temperature`.
+        structured_output: schema of the structured output, or `None` for text.
         dialect: settings of the provider.
         stream: whether to request a stream.
         whole: whether to send the whole history even if the server has a previous response.
@@ -165,10 +165,10 @@ def encode_count(
     """Encode the body of a request that counts input tokens.
 
     Args:
-        messages: the conversation.
-        tools: declared tools.
-        options: options of the request.
-        structured_output: schema of the requested output.
+        messages: the conversation to send.
+        tools: tools that the model may call.
+        options: settings of the request, such as `temperature`.
+        structured_output: schema of the structured output, or `None` for text.
         dialect: settings of the provider.
 
     Raises:

@@ -62,7 +62,7 @@ def error_from_object(error: object, provider: str) -> ProviderError:
 
     Args:
         error: the error object.
-        provider: provider name, for the message.
+        provider: name of the provider, for the error message.
     """
     reported = read_error(error)
     kind = next((KINDS[name] for name in reported.names if name in KINDS), None)

@@ -66,7 +66,7 @@ class ResponsesOptions:
         metadata: data that the server stores with the response.
         user, safety_identifier: id of the application's user.
         prompt_cache_key: key that routes requests with the same beginning to the same cache.
-        prompt_cache_retention: how long the cache is kept.
+        prompt_cache_retention: time for which the server keeps the cache.
         service_tier: name of the service tier, which decides latency and price.
         tools: raw tools, sent after the tools of the chat. A raw tool replaces the tool of the chat with the same name.
         extra_body: additional fields of the request, sent unchanged. They cannot replace fields of the library.

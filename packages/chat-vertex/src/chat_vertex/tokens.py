@@ -71,7 +71,7 @@ class TokenSource:
     Args:
         credentials: identity whose tokens are requested.
         transport: transport for token requests, which stays open. Default: a new one for each renewal.
-        early: how many seconds before its expiry a token is renewed.
+        early: number of seconds before its expiry at which a token is renewed.
         timeout: maximum duration of one attempt, in seconds.
         attempts: maximum number of attempts per renewal. Only temporary failures are attempted again.
         pause: seconds between two attempts.

@@ -148,7 +148,7 @@ def _unquoted_url(request: Request) -> URL:
         url = URL(request.url, encoded=True)
         url.port  # noqa: B018  # the port is parsed on access
     except ValueError:
-        msg = f"{describe(request)}: the URL is invalid"
+        msg = f"{describe(request)}: the URL is invalid, check its host and port"
         raise TransportError("protocol", msg) from None
     return url
 

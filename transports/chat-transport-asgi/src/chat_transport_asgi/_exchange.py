@@ -133,7 +133,7 @@ class Exchange:
 
     @contextmanager
     def _count_pending_call(self) -> Generator[None]:
-        """Count a `receive()` or `send()` call as pending until the context exits.
+        """Return a context manager that counts a `receive()` or `send()` call as pending until it exits.
 
         Only a pending call can report to the application that the reader has exited.
         """
@@ -193,7 +193,7 @@ class Exchange:
             with anyio.fail_after(self._request.timeouts.idle):
                 await self._has_headers.wait()
         except TimeoutError:
-            raise self._transport_error("timeout", "no data arrived in time") from None
+            raise self._transport_error("timeout", "no data arrived within the idle timeout") from None
         if not self.status:
             raise self._failure or self._transport_error("stream", "the application returned without a response")
         encoding = content_encoding(self.headers)
@@ -228,7 +228,7 @@ class Exchange:
             with anyio.fail_after(self._request.timeouts.idle):
                 return await self._chunk_receiver.receive()
         except TimeoutError:
-            raise self._transport_error("timeout", "no data arrived in time") from None
+            raise self._transport_error("timeout", "no data arrived within the idle timeout") from None
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             pass
         if self._is_complete or self._reader_closed:

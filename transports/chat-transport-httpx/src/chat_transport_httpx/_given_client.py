@@ -58,7 +58,7 @@ def require_async_client(client: object) -> httpx.AsyncClient:
 
 
 def body_type(client: httpx.AsyncClient | None) -> Callable[[bytes], httpx.AsyncByteStream]:
-    """Return the class of request bodies that `client` accepts. `None` stands for the transport's own client."""
+    """Return the class of request bodies that `client` accepts. `None` means the transport's own client."""
     return HttpxBody if client is None else _body_type_of(_package_of(client))
 
 

@@ -17,7 +17,7 @@ from chat_transport_websockets._errors import closed_error, describe
 from chat_transport_websockets._frames import FrameProtocol
 
 _MAX_UNREAD_FRAMES = 256
-"""The number of unread frames of an exchange at which its connection stops reading."""
+"""Number of unread frames of an exchange at which its connection stops reading."""
 
 ReadFrame = tuple[bytes, Sequence[Event], bool]
 """A frame, its events, and whether it ends its exchange."""
@@ -29,7 +29,7 @@ def read_frame(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str |
     Args:
         protocol: the protocol of the transport.
         frame: the received frame.
-        where: the request or connection, for the message of the error.
+        where: description of the request or connection, for the error message.
 
     Returns:
         The key of the exchange or None, the events, and whether the frame ends its exchange.

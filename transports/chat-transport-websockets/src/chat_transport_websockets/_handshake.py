@@ -36,7 +36,7 @@ _LOGGER: Final = logging.getLogger("chat_transport_websockets")
 _LOGGER.setLevel(logging.INFO)
 
 _CLOSING_SECONDS: Final = 2.0
-"""How long the library waits for the peer to close a connection, in seconds."""
+"""Seconds that the library waits for the peer to close a connection."""
 
 Destination = tuple[str, tuple[tuple[str, str], ...]]
 """The URL and the headers of a handshake. Only exchanges with equal destinations share connections."""

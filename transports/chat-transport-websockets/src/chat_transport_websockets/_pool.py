@@ -18,7 +18,7 @@ from chat_transport_websockets._frames import FrameProtocol
 from chat_transport_websockets._handshake import Destination, Handshake
 
 _MAX_UNUSED_ENDPOINTS = 64
-"""The number of known destinations above which destinations without a connection are dropped."""
+"""Number of known destinations above which destinations without a connection are dropped."""
 
 
 @final
@@ -152,7 +152,7 @@ class Pool:
         return await self._connect(endpoint, destination, request)
 
     async def _can_serve(self, endpoint: _Endpoint, connection: Connection) -> bool:
-        """Return whether a connection can serve an exchange. If not, close it and leave its slot to the caller."""
+        """Return whether a connection can serve an exchange. If not, close it. The caller then owns its slot."""
         try:
             usable = self._is_usable(connection) and await connection.is_quiet()
         except BaseException:

@@ -70,8 +70,8 @@ class WebSocketTransport:
         max_connections: the limit on the connections per destination. Exchanges wait for a connection without a
             timeout.
         idle_connection_seconds: seconds until an idle connection is closed; `None` for no limit.
-        max_connection_seconds: the age in seconds from which on a connection serves no new exchange; `None` for no
-            limit. The default is below the limit of one hour that model servers set.
+        max_connection_seconds: the maximum age in seconds of a connection when an exchange starts; `None` for no limit.
+            The default is below the limit of one hour that model servers set.
         ping_interval: seconds between pings; `None` to send none.
         ping_timeout: seconds to wait for the response to a ping before the connection counts as broken.
         close_timeout: seconds that `aclose()` waits for the close frames of peers.

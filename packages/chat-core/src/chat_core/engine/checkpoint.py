@@ -78,7 +78,7 @@ class Checkpoint:
     Attributes:
         grant_rules: grant rules of the outer chats. A grant must satisfy these rules for each call.
         refused_calls: IDs of calls that were not started because another process decided them or their inner calls.
-        looked_at: when the run last examined the conversation. None unless the run has nothing left to do.
+        looked_at: time at which the run last examined the conversation. None unless the run has nothing left to do.
     """
 
     __slots__ = (

@@ -80,8 +80,8 @@ class DryRunCall:
         reason: error or reason that the model would receive, or an explanation of the outcome.
         action: action of the policy. `None` if the policy is not asked: for calls that are approved, expired or
             invalid.
-        expires_at: when the approval would expire.
-        at: when a scheduled call would run.
+        expires_at: time at which the approval would expire.
+        at: time at which a scheduled call would run.
         raised: exception that the strategy raised, if any. `action` is then the fallback.
     """
 

@@ -269,9 +269,9 @@ class RecalledNote:
 
     Attributes:
         text: text of the note.
-        source: where the note comes from, such as the name of a speaker or of a conversation.
+        source: origin of the note, such as the name of a speaker or of a conversation.
         said_at: time at which the content of the note was said or written, with a time zone.
-        confidence: how certain the note is, from 0 to 1.
+        confidence: certainty of the note, from 0 to 1.
         id: identifies the note in its memory. Models do not receive it.
 
     Raises:

@@ -42,7 +42,7 @@ class RunRecord:
         conversation_id: ID of the stored conversation, or `None` if it is not stored.
         name: tool name of the chat, if the chat runs as a tool of another chat.
         goes_on: whether the run continues an earlier run, such as after a pause or a crash.
-        outcome: how the run ended.
+        outcome: outcome of the run.
         pause: the pause, if the run paused.
         finish_reason: the model's finish reason, if the run was answered.
         error: the exception that the run raised.

@@ -32,7 +32,7 @@ UNUSUAL_NAME: Final = "property_of_the_conformance_suite"
 """Name of a property that no other part of a request contains."""
 
 MUTATED_RESPONSES: Final = 100
-"""Number of mutated responses of the scenario `mutated_responses`, and its first unused seed."""
+"""Number of responses that the scenario `mutated_responses` checks. Its seeds are below this number."""
 
 
 def answer_tapes(subject: Subject) -> list[Tape]:

@@ -33,10 +33,10 @@ VALUES: Final = (
     (ChatOptions(stop=("END-OF-IT",)), "END-OF-IT"),
     (ChatOptions(seed=76543), "76543"),
 )
-"""Options whose value is the same text in every API, with that text."""
+"""Options whose value has the same encoding in every API, mapped to the encoded text."""
 
 ZEROS: Final = (ChatOptions(temperature=0.0), ChatOptions(top_p=0.0), ChatOptions(seed=0))
-"""Options whose value is false in Python."""
+"""Options with falsy values, which a provider may omit by mistake."""
 
 CHOICES: Final = (ChatOptions(reasoning="low"), ChatOptions(reasoning=2345))
 """Options whose encoding differs between APIs."""

@@ -21,8 +21,8 @@ class Scenario:
     """A check for one rule that providers follow. Run it with `await scenario(subject)`, without a test framework.
 
     Attributes:
-        name: short name.
-        promise: the rule, in a sentence.
+        name: name of the scenario in reports.
+        promise: the rule, in one sentence.
         needs: the capabilities that must be claimed.
         run: the function that checks the rule.
     """

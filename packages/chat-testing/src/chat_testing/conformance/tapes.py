@@ -132,7 +132,7 @@ class Refusal:
         reply: the response, whose status is not 2xx.
         error: the expected class.
         retryable: the expected value of `retryable`.
-        wait: seconds that the server asks to wait.
+        wait: seconds that the server asks the client to wait.
         request_id: the request id that the error must contain.
     """
 

@@ -159,7 +159,7 @@ async def call_ids(subject: Subject) -> None:
 async def _capture_next_requests(
     subject: Subject, tape: Tape | None, resolve: Callable[[Tool], object] | None = None
 ) -> Sequence[tuple[Method, SentBody]]:
-    """Return the request of each method that follows the calls of a recorded response.
+    """Return the request that each method sends after the calls of a recorded response are resolved.
 
     Args:
         subject: the provider under test.

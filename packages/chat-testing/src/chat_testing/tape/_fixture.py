@@ -23,8 +23,8 @@ class TapeFixture:
     Args:
         folder: directory of the tapes.
         name: name of the test, from which the file name is built.
-        record: when to record: `none`, `once` (if the tape does not exist) or `all`.
-        test: id of the test on pytest's command line.
+        record: recording mode: `none`, `once` (record if the tape does not exist) or `all`.
+        test: pytest node id of the test.
     """
 
     def __init__(self, folder: Path, name: str, record: str, test: str) -> None:
@@ -49,7 +49,7 @@ class TapeFixture:
             make: creates the real transport. It is not called if a tape is replayed.
             name: name of this tape, if a test has several.
             note: note for readers of the file.
-            match: how a request finds its recorded response.
+            match: rule that selects the recorded response for a request, see `Match`.
             secrets: rules that decide which values are hidden on the tape.
 
         Raises:

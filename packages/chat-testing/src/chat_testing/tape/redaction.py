@@ -57,7 +57,7 @@ class Secrets:
 
     During replay, each request is redacted with the same rules before it is compared with the tape.
 
-    By default these are hidden: the values of all headers except a few harmless ones, also where these values appear
+    By default these are hidden: the values of all headers except a few harmless ones, even where these values appear
     elsewhere; the values of all query parameters except a few; user names and passwords in URLs; ids of organizations,
     projects and accounts.
 

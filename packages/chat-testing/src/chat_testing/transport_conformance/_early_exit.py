@@ -225,5 +225,5 @@ async def slow_reader(subject: TransportSubject) -> None:
 
 
 _UNCHANGED = 4
-"""Checks without new bytes until a transport counts as having stopped. A busy machine may pause a transport."""
+"""Number of checks without new bytes after which a transport counts as stopped. A busy machine may cause pauses."""
 _TOO_MUCH = 64 * 1024 * 1024

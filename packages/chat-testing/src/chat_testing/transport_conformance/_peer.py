@@ -32,9 +32,10 @@ class Play:
     Attributes:
         status, headers: status and headers of the response.
         steps: the body, as chunks and events to wait for.
-        ends: how the body ends. `whole`: properly. `cut`: the connection closes before the body ends. `reset`: the
-            connection is reset. `stall`: nothing more is sent. `endless`: data follows until the client leaves.
-        delimited: body framing: chunked encoding, `content-length`, or closing the connection.
+        ends: end of the body. `whole`: the body is complete. `cut`: the connection closes before the body ends.
+            `reset`: the connection is reset. `stall`: nothing more is sent. `endless`: data follows until the client
+            leaves.
+        delimited: framing of the body: chunked encoding, `content-length`, or closing the connection.
         length: a false `content-length`. Default: the actual length.
         before: event to wait for before the headers are sent.
         raw: bytes to send instead of an HTTP response.

@@ -50,14 +50,14 @@ class TransportSubject:
         make_transport: creates a transport that connects to the given peer.
         capabilities: the declared capabilities.
         backend: name of the event loop backend, `asyncio` or `trio`.
-        serve: starts a peer that responds with the plays of the given function.
+        serve: starts a peer that responds with the plays that the given function returns.
         unreachable: starts a peer that refuses connections or, if the argument is true, accepts them and never reads.
         passed_in: opens a transport over a client that it does not own, with a function that returns whether the client
             is open.
         max_event_bytes: maximum size of an event in bytes.
         max_body_bytes: maximum size of the body of a complete response in bytes.
         max_stream_bytes: maximum size of the body of a streamed response in bytes.
-        max_error_bytes: number of bytes that are read of the body of an error response.
+        max_error_bytes: maximum number of bytes read from the body of an error response.
         patience: maximum duration of a scenario in seconds.
     """
 
@@ -166,7 +166,7 @@ class TransportScenario:
 
     Attributes:
         name: name of the scenario function.
-        promise: the requirement, in a sentence.
+        promise: the requirement, in one sentence.
         clauses: names in `CLAUSES` of the contract clauses that the scenario covers.
         needs: capabilities that a transport must declare for the scenario to run.
     """

@@ -318,13 +318,13 @@ _SteadyReading: TypeAlias = Callable[[Transport, Request, list[bytes]], Awaitabl
 
 
 async def _read_steady_stream(transport: Transport, request: Request, came: list[bytes]) -> None:
-    """Append the data of the events of a stream to `came`."""
+    """Append the data of each event of a stream to `came`."""
     async with transport.stream(request) as stream:
         await read_until_error(stream, came)
 
 
 async def _read_steady_body(transport: Transport, request: Request, came: list[bytes]) -> None:
-    """Append the lines of a complete response that have data to `came`."""
+    """Append the non-empty lines of a complete response to `came`."""
     came += [line for line in (await transport.send(request)).body.split(b"\n") if line]
 
 
