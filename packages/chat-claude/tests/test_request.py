@@ -137,7 +137,7 @@ def test_a_thinking_budget_may_exceed_max_tokens_with_interleaved_thinking(beta:
 
 
 def test_a_thinking_budget_excludes_other_temperatures_and_forced_calls() -> None:
-    with pytest.raises(UsageError, match="temperature 1"):
+    with pytest.raises(UsageError, match="combined with thinking: use 1"):
         body(OLD, reasoning=2000, temperature=0.2)
     assert body(OLD, reasoning=2000, temperature=1.0)["temperature"] == 1.0
     for choice in ("required", NamedTool("f")):

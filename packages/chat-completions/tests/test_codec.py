@@ -62,7 +62,7 @@ def test_chat_options_are_rejected_for_embeddings(options: ChatOptions) -> None:
 @pytest.mark.parametrize("kind", ["int8", "ubinary", "base64_binary", ["float", "int8"], None])
 def test_requests_for_vectors_other_than_floats_are_rejected(name: str, kind: object) -> None:
     options = ChatOptions(extras=(CompletionsOptions(extra_body={name: kind}),))
-    with pytest.raises(UnsupportedOptionError, match=r"must be (floats|numbers)"):
+    with pytest.raises(UnsupportedOptionError, match=r"can(not)? be decoded"):
         encode_embeddings(["a"], options, dialect=Dialect(model="e"))
 
 
@@ -105,7 +105,7 @@ def test_an_error_object_of_any_shape_in_an_embeddings_response_is_raised(body: 
 
 @pytest.mark.parametrize("vector", ["", [], {"float": [0.1]}, [[0.1]], [0.1, None], [True], "AAA=", "not base64"])
 def test_a_vector_that_is_not_a_list_of_numbers_raises_invalid_response(vector: object) -> None:
-    with pytest.raises(InvalidResponseError, match="not an embedding"):
+    with pytest.raises(InvalidResponseError, match="must have a list of finite numbers"):
         decode_embeddings(answer({"index": 0, "embedding": vector}), 1, "p")
 
 

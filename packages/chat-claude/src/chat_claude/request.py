@@ -198,7 +198,7 @@ def _sampling_fields(options: ChatOptions, extras: ClaudeOptions | None, thinkin
             msg = f"temperature must be between 0 and 1 for Claude, not {temperature!r}"
             raise UnsupportedOptionError(msg)
         if isinstance(thinking, BudgetThinking) and temperature != 1:
-            msg = f"temperature={temperature!r} cannot be combined with thinking: remove it, or turn thinking off"
+            msg = f"temperature={temperature!r} cannot be combined with thinking: use 1, or turn thinking off"
             raise UsageError(msg)
         fields["temperature"] = temperature
     if options.top_p is not None:
