@@ -30,6 +30,10 @@ def works(who: str, work: str, wire: str, port: int) -> Works:
         from agent import Agent  # noqa: PLC0415
 
         return Agent(base, wire).works()
+    if who in {"chat-router", "chat-talk"}:
+        from layers import Routed, Talk  # noqa: PLC0415
+
+        return (Routed if who == "chat-router" else Talk)(base, wire).works()
     if name == "chat":
         from ours import Ours  # noqa: PLC0415
 

@@ -25,6 +25,8 @@ NAMES: Final = {
     "chat-jobs": "a job",
     "chat-posts": "posted input",
     "chat-agent": "an agent",
+    "chat-router": "a router",
+    "chat-talk": "a talk",
     "raw-by-hand": "writing by hand",
     "raw-httpx": "raw httpx",
     "raw-httpx2": "raw httpx2",
