@@ -106,7 +106,7 @@ class Batches(Generic[OutT_co, PauseT_co]):
 
         Args:
             id: ID of the conversation.
-            target: the conversation.
+            target: plain messages or a stored conversation.
             options: options of the request, merged over those of the chat.
             inject: values by type, for `Injected` parameters and instructions.
 

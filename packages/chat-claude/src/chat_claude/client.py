@@ -82,8 +82,8 @@ ANTHROPIC_PATHS: Final = Paths(batches="/v1/messages/batches")
 class ClaudeProvider(TransportProvider):
     """Chat provider for Claude with `complete()`, `stream()` and `count_tokens()`. Created by `ClaudeBuilder`.
 
-    Instances are immutable and safe to share between tasks. Leaving `async with` closes the default transport. A
-    transport that the caller passed to the builder stays open.
+    Instances are immutable and safe to share between tasks. Exiting the `async with` block closes the default
+    transport. A transport that the caller passed to the builder stays open.
     """
 
     __slots__ = ("_dialect", "_paths")
@@ -146,7 +146,7 @@ class ClaudeProvider(TransportProvider):
     ) -> AsyncGenerator[DecodedStream, None]:
         """Implement `StreamProvider.stream`: send one request and yield its stream.
 
-        Leaving the `async with` block early or canceling the task closes the connection at once.
+        Exiting the `async with` block early or canceling the task closes the connection at once.
 
         Raises:
             ChatError: the request failed; raised on entering the block.

@@ -88,7 +88,7 @@ def decode(body: bytes, provider: str, *, output_tool: str | None = None, finish
         body: the response body as received.
         provider: name of the provider, for metadata and error messages.
         output_tool: name of the tool whose arguments are the structured output, if there is one.
-        finish_reasons: `Dialect.finish_reasons`.
+        finish_reasons: meanings of server-specific finish reasons, from `Dialect.finish_reasons`.
 
     Raises:
         InvalidResponseError: the body is not a valid response.
@@ -104,7 +104,7 @@ class StreamDecoder(EventDecoder):
     Args:
         provider: name of the provider, for metadata and error messages.
         output_tool: the tool whose arguments are the structured output, if there is one.
-        finish_reasons: `Dialect.finish_reasons`.
+        finish_reasons: meanings of server-specific finish reasons, from `Dialect.finish_reasons`.
     """
 
     __slots__ = (

@@ -154,8 +154,8 @@ class CompletionsProvider(_Provider):
     """Provider for a model on a Chat Completions API, with completion, streaming and embeddings.
 
     Instances are created by `CompletionsBuilder` or by the builder for a vendor that has embeddings. They are immutable
-    and safe to share between tasks. Leaving `async with` closes the default transport. A transport that was passed to
-    the builder stays open.
+    and safe to share between tasks. Exiting the `async with` block closes the default transport. A transport that was
+    passed to the builder stays open.
     """
 
     __slots__ = ()

@@ -109,7 +109,7 @@ def decode(body: bytes, provider: str, *, finish_reasons: FinishReasons = ()) ->
     Args:
         body: the response body as received.
         provider: the provider name, for the metadata and error messages.
-        finish_reasons: `Dialect.finish_reasons`.
+        finish_reasons: meanings of server-specific finish reasons, from `Dialect.finish_reasons`.
 
     Raises:
         InvalidResponseError: the body is not a chat completion.
@@ -125,7 +125,7 @@ class StreamDecoder(EventDecoder):
     Args:
         provider: name of the provider, for metadata and error messages.
         whole: whether the response is a complete body, not a stream.
-        finish_reasons: `Dialect.finish_reasons`.
+        finish_reasons: meanings of server-specific finish reasons, from `Dialect.finish_reasons`.
     """
 
     __slots__ = (

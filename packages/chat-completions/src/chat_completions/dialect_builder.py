@@ -68,7 +68,7 @@ class DialectBuilder:
         Files of other kinds must be sent as bytes.
 
         Args:
-            kinds: replace the vendor's default. Most servers download images and videos.
+            kinds: kinds that replace the vendor's default. Most servers download images and videos.
         """
         return self._with_dialect(replace(self._dialect, url_files=kinds))
 

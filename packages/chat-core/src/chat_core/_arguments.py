@@ -14,7 +14,7 @@ def argument_error(name: str, expected: str, value: object) -> UsageError:
     Args:
         name: name of the argument.
         expected: description of the allowed values, with an example.
-        value: the argument.
+        value: the value that was passed.
     """
     return UsageError(f"{name} must be {expected}, not {reprlib.repr(value)}")
 

@@ -39,7 +39,7 @@ class UnknownModelError(UsageError):
 
 
 def model(name: str, /, **settings: Any) -> ChatProvider:  # noqa: ANN401 - each factory has its own settings
-    """Create the provider for a model name.
+    """Create a provider from a model name.
 
     Args:
         name: vendor and model name, such as `"claude:claude-sonnet-4-5"`.
@@ -57,7 +57,7 @@ def model(name: str, /, **settings: Any) -> ChatProvider:  # noqa: ANN401 - each
 
 
 def embedder(name: str, /, **settings: Any) -> EmbeddingsProvider:  # noqa: ANN401 - each factory has its own settings
-    """Create the provider for an embedding model name.
+    """Create a provider from the name of an embedding model.
 
     Args:
         name: vendor and model name, such as `"openai:text-embedding-3-small"`.

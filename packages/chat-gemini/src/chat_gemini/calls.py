@@ -54,7 +54,7 @@ class Call:
     """A function call, complete or partly received.
 
     Attributes:
-        name: name of the function.
+        name: name of the called function.
         id: the provider's id of the call, if any.
         arguments: arguments received so far.
         opaque_fields: opaque data for the call: its signature and further fields.

@@ -102,8 +102,8 @@ def model_path(model: str) -> str:
 class GeminiProvider(_Client):
     """Chat provider for Gemini with `complete()`, `stream()` and `count_tokens()`. Created by `GeminiBuilder`.
 
-    Instances are immutable and safe to share between tasks. Leaving `async with` closes the default transport. A
-    transport that the caller passed to the builder stays open.
+    Instances are immutable and safe to share between tasks. Exiting the `async with` block closes the default
+    transport. A transport that the caller passed to the builder stays open.
     """
 
     __slots__ = ("_dialect", "_flat_counts", "_framing")
@@ -164,7 +164,7 @@ class GeminiProvider(_Client):
     ) -> AsyncGenerator[DecodedStream, None]:
         """Implement `StreamProvider.stream`: send one request and yield its stream.
 
-        Leaving the `async with` block early or canceling the task closes the connection at once.
+        Exiting the `async with` block early or canceling the task closes the connection at once.
 
         Raises:
             ChatError: the request failed; raised on entering the block.
@@ -318,8 +318,8 @@ class GeminiProvider(_Client):
 class GeminiEmbeddings(_Client):
     """Embeddings provider for Gemini. Created by `GeminiBuilder`.
 
-    Instances are safe to share between tasks. Leaving `async with` closes the default transport, but not a transport
-    that the caller passed to the builder.
+    Instances are safe to share between tasks. Exiting the `async with` block closes the default transport, but not a
+    transport that the caller passed to the builder.
     """
 
     __slots__ = ("_dialect",)

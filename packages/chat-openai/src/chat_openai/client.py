@@ -295,8 +295,8 @@ class OpenAIProvider(_BatchingProvider[ResponsesProvider]):
     """Provider for a model on OpenAI or Azure OpenAI, using the Responses API.
 
     Instances are created by `OpenAIBuilder`, `AzureBuilder`, `openai()` or `azure()`. They are immutable and safe to
-    share between tasks. Leaving `async with` closes the default transport. A transport that was passed to the builder
-    stays open.
+    share between tasks. Exiting the `async with` block closes the default transport. A transport that was passed to the
+    builder stays open.
     """
 
     __slots__ = ()
@@ -344,7 +344,7 @@ class OpenAICompletionsProvider(_BatchingProvider[CompletionsProvider]):
     """Provider for a model on OpenAI or Azure OpenAI, using the Chat Completions API.
 
     Instances are created by `OpenAIBuilder` or `AzureBuilder`. They are immutable and safe to share between tasks.
-    Leaving `async with` closes the default transport. A transport that was passed to the builder stays open.
+    Exiting the `async with` block closes the default transport. A transport that was passed to the builder stays open.
     """
 
     __slots__ = ()
@@ -357,7 +357,7 @@ class OpenRouterProvider(_ChatProvider[ResponsesProvider | CompletionsProvider])
     """Provider for a model on OpenRouter, using the Responses API or the Chat Completions API.
 
     Instances are created by `OpenRouterBuilder` or `openrouter()`. They are immutable and safe to share between tasks.
-    Leaving `async with` closes the default transport. A transport that was passed to the builder stays open.
+    Exiting the `async with` block closes the default transport. A transport that was passed to the builder stays open.
     """
 
     __slots__ = ()

@@ -43,8 +43,8 @@ class ResponsesProvider(TransportProvider):
     """Chat provider for the Responses API, with streaming and token counts. Created by `ResponsesBuilder`.
 
     Instances are immutable and safe to share between tasks. The provider stores no conversation. The history alone
-    determines whether a request refers to a previous response. Leaving `async with` closes the default transport. A
-    transport that the caller passed to the builder stays open.
+    determines whether a request refers to a previous response. Exiting the `async with` block closes the default
+    transport. A transport that the caller passed to the builder stays open.
     """
 
     __slots__ = ("_dialect", "_started")
@@ -110,7 +110,7 @@ class ResponsesProvider(TransportProvider):
     ) -> AsyncGenerator[DecodedStream | BackgroundStream, None]:
         """Implement `StreamProvider.stream`: send one request and yield its stream.
 
-        Leaving the `async with` block early or canceling the task closes the connection at once.
+        Exiting the `async with` block early or canceling the task closes the connection at once.
 
         Raises:
             ChatError: the request failed; raised on entering the block.

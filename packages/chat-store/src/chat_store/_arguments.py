@@ -80,7 +80,7 @@ def require_seconds(name: str, value: object, *, zero: bool = True) -> None:
 
     Args:
         name: the name of the argument.
-        value: the argument.
+        value: the value that was passed.
         zero: whether 0 is allowed.
 
     Raises:
@@ -119,7 +119,7 @@ def type_error(name: str, expected: str, value: object) -> UsageError:
     Args:
         name: the name of the argument.
         expected: a description of the allowed values.
-        value: the argument.
+        value: the value that was passed.
     """
     return UsageError(f"{name} must be {expected}, not {_describe_value(value)}")
 

@@ -80,7 +80,7 @@ class BaseStore(ListStore):
         """Store messages as a new conversation.
 
         Args:
-            messages: the messages to begin with. They are copied.
+            messages: the initial messages. They are copied.
             id: the id of the conversation. Default: a random id.
             person: the user in charge of deciding waiting calls. `assign()` can change it later.
             owner: the user who owns the conversation. The owner cannot be changed later.

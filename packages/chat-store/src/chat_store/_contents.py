@@ -170,7 +170,7 @@ def _require_items(name: str, items: object, expected: str, kind: type[T]) -> Se
 
     Args:
         name: the name of the argument.
-        items: the argument.
+        items: the value that was passed.
         expected: a description of the items, with an example.
         kind: the type of an item.
 

@@ -70,7 +70,7 @@ def parse_list_cursor(text: str, *types: type[int | str] | None) -> ListPosition
     """Decode a list cursor to the sort key of the row that it marks.
 
     Args:
-        text: the cursor.
+        text: the text form of the cursor.
         *types: the type of each value. None allows a number or None.
 
     Raises:

@@ -32,7 +32,7 @@ def open_file(path: Path, *, create: bool) -> int:
     """Open a file for reading and appending, and return a descriptor that child programs do not inherit.
 
     Args:
-        path: the file.
+        path: path of the file.
         create: whether to create a missing file.
 
     Raises:
@@ -92,7 +92,7 @@ def read_from(fd: int, offset: int, length: int | None = None) -> bytes:
     """Return the data of an open file from an offset.
 
     Args:
-        fd: the file.
+        fd: descriptor of the open file.
         offset: the position of the first byte.
         length: the maximum number of bytes. Default: to the end of the file.
     """

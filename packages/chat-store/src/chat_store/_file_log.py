@@ -92,7 +92,7 @@ class FileLog(ConversationLog):
 
         Args:
             id: the id of the conversation.
-            messages: the messages to begin with.
+            messages: the initial messages.
             owner: the user who owns the conversation.
             meta: the description of the conversation.
 

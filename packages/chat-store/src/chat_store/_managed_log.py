@@ -28,7 +28,7 @@ class ManagedLog(StoreLog):
         """Store a new conversation.
 
         Args:
-            messages: the messages to begin with.
+            messages: the initial messages.
             meta: the description of the conversation.
             jobs: the jobs to queue.
 

@@ -76,7 +76,7 @@ class FileConversation(Replica):
         """Open the conversation in a file. If the file does not exist, create it with an empty conversation.
 
         Args:
-            path: the file. While a run is active, an additional empty file next to it is locked.
+            path: path of the file. While a run is active, an additional empty file next to it is locked.
             id: the id of the conversation. A new conversation gets a random id by default. A stored conversation must
                 have this id.
             owner: the user who owns a new conversation. Ignored if the file has a conversation already.
@@ -114,8 +114,8 @@ class FileConversation(Replica):
         """Store messages in a new file and open it.
 
         Args:
-            path: the file. While a run is active, an additional empty file next to it is locked.
-            messages: the messages to begin with. The same object becomes the `messages` of the conversation.
+            path: path of the file. While a run is active, an additional empty file next to it is locked.
+            messages: the initial messages. The same object becomes the `messages` of the conversation.
             id: the id of the conversation. Default: a random id.
             owner: the user who owns the conversation. The owner never changes.
             lease_seconds: seconds for which a run may stall before another run can take over.
@@ -189,7 +189,7 @@ class FileConversation(Replica):
         longer use it. The content may remain in backups, and on the disk until the file system reuses its blocks.
 
         Args:
-            path: the file.
+            path: path of the file.
             target: the index of a turn, counted from 0, or the id of an outermost tool call, which includes its inner
                 conversation. A turn includes its calls.
             by: name of the user who removes the content, stored with the redaction.

@@ -92,7 +92,7 @@ class SqliteStore(BaseStore):
     The first use creates the file and its tables, or upgrades tables of an earlier version.
 
     Args:
-        path: the file.
+        path: path of the file.
         lease_seconds: time after which another run can take over from a run that stalls or whose process died.
         busy_seconds: maximum number of seconds to wait for another writer before `TimeoutError` is raised.
         poll_seconds: interval in seconds at which `changes()` checks for writes of other processes.
@@ -197,7 +197,7 @@ class SqliteBackend:
     """A backend that keeps rows in a SQLite file, with a pool of connections.
 
     Args:
-        path: the file.
+        path: path of the file.
         busy_seconds: maximum number of seconds to wait for another writer before `TimeoutError` is raised.
         poll_seconds: interval in seconds between checks for writes of other processes while there are subscribers.
     """

@@ -92,7 +92,7 @@ class ConversationStore(Protocol):
         """Store messages as a new conversation.
 
         Args:
-            messages: the messages to begin with. They are copied.
+            messages: the initial messages. They are copied.
             id: the id of the conversation. Default: a random id.
             person: the user in charge of deciding waiting calls.
             owner: the user who owns the conversation. The owner never changes.

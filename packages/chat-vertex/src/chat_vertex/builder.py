@@ -171,7 +171,7 @@ class VertexBuilder(_Models):
         """Set the Google Cloud project and its region. Keys in the environment are then ignored.
 
         Args:
-            project: id of the project.
+            project: id of the Google Cloud project.
             region: region, such as `europe-west4`, or `global`. Default: `VERTEX_REGION`, or `asia-south1`.
 
         Raises:
@@ -257,8 +257,8 @@ def vertex_gemini(model: str, *, project: str | None = None, region: str | None 
 
     Args:
         model: name of the model.
-        project: id of the project. Default: read from the environment.
-        region: region of `project`.
+        project: id of the Google Cloud project. Default: read from the environment.
+        region: region of the project, such as `europe-west4`.
 
     Raises:
         UsageError: the credentials or the project are missing, or no transport is installed.
@@ -271,8 +271,8 @@ def vertex_claude(model: str, *, project: str | None = None, region: str | None 
 
     Args:
         model: name of the model.
-        project: id of the project. Default: read from the environment.
-        region: region of `project`.
+        project: id of the Google Cloud project. Default: read from the environment.
+        region: region of the project, such as `europe-west4`.
 
     Raises:
         UsageError: the credentials or the project are missing, or no transport is installed.
@@ -287,8 +287,8 @@ def vertex_embedder(
 
     Args:
         model: name of the model.
-        project: id of the project. Default: read from the environment.
-        region: region of `project`.
+        project: id of the Google Cloud project. Default: read from the environment.
+        region: region of the project, such as `europe-west4`.
         dimensions: length of the vectors. Default: the model's.
 
     Raises:

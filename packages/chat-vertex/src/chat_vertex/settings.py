@@ -73,7 +73,7 @@ class Account:
     """A project on Vertex AI and the credentials for it.
 
     Attributes:
-        project: id of the project.
+        project: id of the Google Cloud project.
         region: region of the project, or `global`.
         server: URL of the server, without a path.
         token: token, or function that returns the current token.
@@ -164,7 +164,7 @@ def require_place(project: str, region: str) -> None:
     """Check the id of a project and the name of a region, which are parts of URLs.
 
     Args:
-        project: id of the project.
+        project: id of the Google Cloud project.
         region: name of the region, or `global`.
 
     Raises:

@@ -44,7 +44,7 @@ class Exchange:
     """One call to an ASGI application: a request, and the response as an async iterator of chunks.
 
     Args:
-        app: the application.
+        app: the ASGI application.
         request: the request to the application.
         state: the lifespan state of the application.
 

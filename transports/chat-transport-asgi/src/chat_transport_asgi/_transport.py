@@ -48,7 +48,7 @@ class AsgiTransport:
     it. As an async context manager, it runs the lifespan of the application; otherwise no lifespan is run.
 
     Args:
-        app: the application.
+        app: the ASGI application.
         hosts: the hosts of the application, as in `Request.host`. A request to another host raises a `TransportError`
             of kind `connect`. By default, all hosts are accepted.
         grace: seconds that the application may take to end after the reader exits a stream early. This applies if the

@@ -37,7 +37,7 @@ class Connection:
 
     Args:
         connection: the open connection of the websockets library. This object owns it.
-        protocol: the protocol of the transport.
+        protocol: the frame protocol of the transport.
 
     Attributes:
         headers: the headers of the handshake response.

@@ -27,7 +27,7 @@ def read_frame(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str |
     """Parse a received frame with the protocol of the transport.
 
     Args:
-        protocol: the protocol of the transport.
+        protocol: the frame protocol of the transport.
         frame: the received frame.
         where: description of the request or connection, for the error message.
 
@@ -236,7 +236,7 @@ class Exchange:
     Args:
         key: identifies the exchange on its connection.
         source: the source of the frames.
-        protocol: the protocol of the transport.
+        protocol: the frame protocol of the transport.
         request: the request that the exchange answers.
 
     Attributes:

@@ -36,7 +36,7 @@ async def complete(
 
     Args:
         plan: configuration of the chat.
-        target: the conversation.
+        target: plain messages or a stored conversation.
         options: options of this run, merged over those of the chat.
         inject: values for injected parameters, by type.
         owner: owner of the conversation. Used only for plain messages.

@@ -66,7 +66,7 @@ async def call_tool(
 
     Args:
         plan: configuration of the chat.
-        target: the conversation.
+        target: plain messages or a stored conversation.
         call: the call to run. If the conversation has a call with this ID, that call is resumed, not repeated.
         inject: values for injected parameters, by type.
         owner: owner of the conversation. Used only for plain messages.
@@ -97,7 +97,7 @@ async def resolve_calls(
 
     Args:
         plan: configuration of the chat.
-        target: the conversation.
+        target: plain messages or a stored conversation.
         inject: values for injected parameters, by type.
         owner: owner of the conversation. Used only for plain messages.
 

@@ -18,7 +18,7 @@ async def close_model_call(call: ModelCall, checkpoint: Checkpoint, live: LiveIn
 
     Args:
         call: the model call, whose turn has not been appended to the history.
-        checkpoint: checkpoint of the run.
+        checkpoint: messages of the run, and the stored conversation that receives their changes.
         live: input of the user, if the delivered text is kept as a turn of the history.
     """
     await call.aclose()

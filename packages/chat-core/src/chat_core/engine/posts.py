@@ -14,7 +14,7 @@ async def apply_posts(checkpoint: Checkpoint, live: LiveInput | None = None) -> 
     directly.
 
     Args:
-        checkpoint: checkpoint of the run.
+        checkpoint: messages of the run, and the stored conversation that receives their changes.
         live: input of the user, appended after the input that other processes posted.
     """
     last = checkpoint.messages.last
@@ -33,7 +33,7 @@ async def take_answer(checkpoint: Checkpoint, live: LiveInput | None, *, hooks: 
     Return `None` if there is no such turn, or if posted input was appended after it.
 
     Args:
-        checkpoint: checkpoint of the run.
+        checkpoint: messages of the run, and the stored conversation that receives their changes.
         live: input of the user.
         hooks: the after-hooks. If they have not been called for the turn, the posted input waits for the next run.
     """

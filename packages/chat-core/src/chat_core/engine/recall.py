@@ -22,7 +22,7 @@ async def add_recalled(settings: RecallSettings, checkpoint: Checkpoint) -> None
 
     Args:
         settings: the memory of the chat.
-        checkpoint: checkpoint of the run.
+        checkpoint: messages of the run, and the stored conversation that receives their changes.
     """
     question = _unanswered_question(checkpoint.messages)
     scope = settings.scope(checkpoint.run) if question else None

@@ -57,7 +57,7 @@ class Triage(Generic[PauseT]):
 
     Args:
         tools: the tools of the chat.
-        checkpoint: checkpoint of the run.
+        checkpoint: messages of the run, and the stored conversation that receives their changes.
         looks_inside: whether to examine the calls of a suspended inner chat before the chat is resumed. If all of them
             wait, the chat stays suspended. If False, the chat is always resumed.
     """

@@ -73,7 +73,7 @@ class CallRecord:
         operation: `chat` or `embeddings`.
         provider: metadata of the model.
         streamed: whether the response is streamed.
-        options: options of the request.
+        options: settings of the request, such as `temperature`.
         run: the run that sent the request, or `None` for embeddings.
         tools: tools declared to the model.
         structured: whether the request includes an output schema.

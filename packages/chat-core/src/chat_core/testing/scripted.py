@@ -60,7 +60,7 @@ class Asked:
     Attributes:
         document: the conversation as a JSON document.
         tools: declared tools.
-        options: options of the request.
+        options: settings of the request, such as `temperature`.
         structured_output: schema of the answer, or `None` for text.
         turns: turns that a model would receive, each with its role: the view of the conversation.
     """

@@ -87,7 +87,7 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes, pr
 
     Args:
         status: HTTP status of the response.
-        headers: headers of the response.
+        headers: the response headers, which may contain a retry delay.
         body: body of the response, possibly truncated.
         provider: name of the provider, for the message.
     """

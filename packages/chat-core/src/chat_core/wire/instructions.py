@@ -35,7 +35,7 @@ def turns_with_instructions(view: View, options: ChatOptions, /) -> Sequence[tup
 
     Args:
         view: the turns of the conversation to send.
-        options: options of the request.
+        options: settings of the request, such as `temperature`.
     """
     before, after = instruction_turns(options)
     first = len(leading_system_turns(view))
@@ -48,7 +48,7 @@ def instruction_text(options: ChatOptions, stored: Iterable[str] = (), /) -> str
     """Join the instructions and the stored system texts, for APIs that accept a single system text.
 
     Args:
-        options: options of the request.
+        options: settings of the request, such as `temperature`.
         stored: texts of the system turns of the conversation.
     """
     instructions = Instructions.of(options.instructions)

@@ -237,7 +237,7 @@ class TransportProvider:
 
         Args:
             status: status of the response.
-            headers: headers of the response.
+            headers: the response headers, which may contain a retry delay.
             body: body of the response, possibly truncated.
         """
         return errors.error_from_response(status, headers, body, self._metadata.name)

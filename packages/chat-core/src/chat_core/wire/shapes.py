@@ -106,7 +106,7 @@ def parse_body(body: bytes, provider: str) -> object:
     """Parse the body of a response as JSON and return its value.
 
     Args:
-        body: body of the response.
+        body: the response body as received.
         provider: name of the provider, for the error message.
 
     Raises:
@@ -123,7 +123,7 @@ def parse_object(body: bytes, provider: str) -> Json:
     """Parse the body of a response as a JSON object and return its fields.
 
     Args:
-        body: body of the response.
+        body: the response body as received.
         provider: name of the provider, for the error message.
 
     Raises:
@@ -140,7 +140,7 @@ def parse_id(body: bytes, provider: str) -> str:
     """Parse the body of a response as a JSON object and return its field `id`, such as the ID of a new batch.
 
     Args:
-        body: body of the response.
+        body: the response body as received.
         provider: provider name for errors.
 
     Raises:

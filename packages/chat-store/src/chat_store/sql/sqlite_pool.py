@@ -35,7 +35,7 @@ class SqlitePool:
     The file is in WAL mode, and a commit is on disk before it returns. A new file can be read by its owner alone.
 
     Args:
-        path: the file.
+        path: path of the file.
         busy_seconds: maximum number of seconds to wait for another writer before `TimeoutError` is raised.
         migrations: `migrations[n]` are the statements that upgrade version n of the tables to version n + 1.
         version_table: the table that contains the version. Packages that share a file use tables of their own.
