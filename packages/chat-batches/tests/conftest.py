@@ -60,7 +60,7 @@ def gemini(gemini_server: GeminiServer) -> Iterator[GeminiProvider]:
 
 @pytest.fixture(autouse=True)
 def delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The delays between polls, which take no time."""
+    """Return the delays between polls, which take no time in tests."""
     found: list[float] = []
     sleep = anyio.sleep
 

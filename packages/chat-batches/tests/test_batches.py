@@ -150,7 +150,7 @@ async def test_structured_output_by_a_tool_is_decoded_in_another_process(claude_
 
 
 def approved_tools() -> ScopedCollection[None, Paused]:
-    """A tool whose calls wait for approval."""
+    """Return a tool whose calls wait for approval."""
 
     def policy(_call: FunctionCall, _meta: None) -> Execute | RequireApproval:
         return RequireApproval()
@@ -265,7 +265,7 @@ async def test_unknown_and_duplicate_results_are_ignored(
 
 
 def scripted(count: int) -> tuple[MockTransport, Batches, BatchHandle]:
-    """A transport, and an ended batch whose results it sends."""
+    """Return a transport, and an ended batch whose results it sends."""
     transport = MockTransport()
     model = ClaudeBuilder().with_model("m").with_api_key("k").with_transport(transport).build()
     members = tuple([BatchMember(f"chat {index}", 1) for index in range(count)])

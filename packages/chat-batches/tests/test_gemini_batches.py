@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(params=["inline", "file"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The form in which the requests are submitted."""
+    """Set the form in which requests are submitted, inline or as a file, and return it."""
     if request.param == "file":
         monkeypatch.setattr("chat_gemini.batches.MAX_INLINE_BYTES", 0)
     return str(request.param)

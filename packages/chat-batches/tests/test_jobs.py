@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Clock:
-    """A clock that only moves when a test moves it."""
+    """Clock that only a test advances."""
 
     def __init__(self) -> None:
         self.time = datetime(2026, 11, 23, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Whole chats over the Messages wire: tools, pauses, structured answers, streams, retries."""
+"""Complete chats over the Messages API: tools, pauses, structured output, streams and retries."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def answer(*content: dict[str, Any] | str, reason: str = "", **usage: int) -> di
 
 
 def streamed(*content: dict[str, Any] | str, reason: str = "") -> list[str]:
-    """The same answer as a stream: every text and every call in pieces."""
+    """Return the same response as a stream with text and calls in pieces."""
     whole = answer(*content, reason=reason)
     events: list[Any] = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}]
     for index, block in enumerate(whole["content"]):
@@ -92,13 +92,13 @@ def weather() -> tuple[ToolCollection[Any], list[str]]:
 
     @tools.tool
     async def weather(city: str) -> str:
-        """The weather in a city."""
+        """Return the weather in a city."""
         asked.append(city)
         return f"sunny in {city}"
 
     @tools.tool
     async def clock() -> int:
-        """What time it is."""
+        """Return the time."""
         asked.append("clock")
         return 12
 

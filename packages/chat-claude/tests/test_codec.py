@@ -54,7 +54,7 @@ BLOCKS: list[dict[str, Any]] = [
     {"type": "thinking", "thinking": "", "signature": "s2"},
     {"type": "text", "text": "b"},
 ]
-"""Every kind of block that the API documents, beside the calls of the caller's tools."""
+"""Every type of block that the API documents, except calls of the caller's tools."""
 
 
 def sent_back(turn: Turn) -> Any:

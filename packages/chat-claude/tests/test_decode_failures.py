@@ -1,4 +1,4 @@
-"""What goes wrong in an answer, streamed or whole, and what is told of it."""
+"""Malformed or failed responses, streamed and complete, and their errors."""
 
 from __future__ import annotations
 

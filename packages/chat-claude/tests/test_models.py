@@ -1,4 +1,4 @@
-"""What is known of the models by their names."""
+"""Capabilities derived from model names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example of the README does what it says."""
+"""The example of the README prints the documented output."""
 
 from __future__ import annotations
 

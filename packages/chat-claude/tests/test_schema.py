@@ -12,7 +12,7 @@ def closed(**properties: Any) -> dict[str, Any]:
 
 
 def inner(schema: dict[str, Any]) -> Any:
-    """The strict form of one property."""
+    """Return the strict form of one property."""
     strict = strict_schema(closed(x=schema))
     return None if strict is None else strict["properties"]["x"]
 

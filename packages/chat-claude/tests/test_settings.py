@@ -1,4 +1,4 @@
-"""Which credentials a builder sends: the last call that sets them wins."""
+"""Credentials that a builder sends: the last call that sets them wins."""
 
 from __future__ import annotations
 

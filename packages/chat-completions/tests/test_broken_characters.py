@@ -1,4 +1,4 @@
-"""Characters that a server cut in two, in the streams of this wire."""
+"""Surrogate pairs that a server split between two chunks of a Chat Completions stream."""
 
 from __future__ import annotations
 

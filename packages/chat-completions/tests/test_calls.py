@@ -8,7 +8,7 @@ from chat_core.messages import Opaque
 
 
 def placed(*pieces: tuple[object, str, str, str], whole: bool = False) -> list[tuple[str | None, str, str]]:
-    """Ids, names and arguments of the calls that pieces of (index, id, name, text) come to."""
+    """Return the ids, names and arguments of the calls assembled from fragments of (index, id, name, text)."""
     calls = Calls(whole=whole)
     for index, id_, name, text in pieces:
         call = calls.place(index, id_, name, text)

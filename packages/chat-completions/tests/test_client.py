@@ -294,7 +294,7 @@ async def test_closing_the_provider_closes_an_owned_transport() -> None:
 
 async def test_one_provider_handles_concurrent_conversations() -> None:
     class Echo:
-        """Answers with what was said last."""
+        """Transport that responds with the last message."""
 
         async def send(self, request: Request, /) -> Response:
             await anyio.lowlevel.checkpoint()

@@ -1,4 +1,4 @@
-"""Refusals as vendors document them: the class, whether another try may help, and how long to wait."""
+"""Documented error responses of vendors: error class, retryability and retry delay."""
 
 from __future__ import annotations
 

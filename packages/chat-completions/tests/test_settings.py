@@ -1,4 +1,4 @@
-"""Which credentials the builders of this wire send: the last call that sets a header wins."""
+"""Credentials that the builders send: the last call that sets a header wins."""
 
 from __future__ import annotations
 

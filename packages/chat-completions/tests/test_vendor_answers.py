@@ -1,4 +1,4 @@
-"""The shapes in which vendors answer, whole and streamed, however the bytes are cut."""
+"""Response formats of vendors, complete and streamed, for any split of the bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 @dataclass(frozen=True)
 class Case:
-    """An answer, and what it comes to, as the pages of `vendors/` say it."""
+    """A response and its expected result, as documented in the pages of `vendors/`."""
 
     name: str
     body: bytes
@@ -35,7 +35,7 @@ class Case:
 
     @property
     def streamed(self) -> bool:
-        """Whole answers begin with a bracket; every other body is a stream."""
+        """Whether the body is a stream. Complete responses begin with a bracket."""
         return self.body[:1] not in {b"{", b"[", b"<"}
 
 
@@ -289,7 +289,7 @@ FIELDS = st.sampled_from(
 
 
 def spoilt(value: object, name: str, junk: object) -> object:
-    """The value with a field of that name replaced, wherever it is."""
+    """Return the value with every field of that name replaced."""
     if isinstance(value, dict):
         items = cast("dict[str, object]", value).items()
         return {key: junk if key == name else spoilt(item, name, junk) for key, item in items}

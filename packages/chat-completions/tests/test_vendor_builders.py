@@ -57,7 +57,7 @@ def named(preset: AnyPreset) -> str:
 
 
 def start(preset: AnyPreset) -> Any:
-    """Begin building a model of the preset's vendor."""
+    """Return the first builder for a preset's vendor."""
     return OWN_BUILDERS[preset.name]() if preset.own_builder else vendor_builder(preset)
 
 

@@ -1,4 +1,4 @@
-"""Errors in the words of each vendor, through the provider its builder makes: their class, and whether to retry."""
+"""Documented errors of each vendor, raised through its provider: error class and retryability."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from chat_core.testing import MockTransport
 pytestmark = pytest.mark.anyio
 
 ELSEWHERE: Final = ("azure", "openai", "openrouter")
-"""Vendors of this wire whose presets are in another package; their errors are read as every server's are."""
+"""Vendors whose presets are in another package. Their errors are parsed like those of any server."""
 
 READY: Final[dict[str, Any]] = {
     **{name: vendor_builder(preset).with_model("m") for name, preset in PRESETS.items() if not preset.own_builder},
@@ -194,7 +194,7 @@ ROWS: Final[tuple[tuple[str, int, object, type[ProviderError]], ...]] = (
     ("xai", 400, flat(code="Client specified an invalid argument", error="This model's maximum prompt length is 131072 "
      "but the request contains 200000 tokens."), ContextLengthError),
 )  # fmt: skip
-"""Vendor, status, body, class. The bodies have the shapes and the words of the vendors' references."""
+"""Vendor, status, body and error class. The bodies follow the references of the vendors."""
 
 RETRYABLE: Final = (RateLimitedError, OverloadedError, ServerError)
 
@@ -229,7 +229,7 @@ def test_the_error_table_contains_every_vendor() -> None:
 
 
 async def test_retry_after_is_read_from_headers_in_the_error_body() -> None:
-    """OpenRouter passes on what it was told itself: the headers of its own limit, or of the provider's."""
+    """OpenRouter forwards headers of its own or the upstream limit."""
     reset = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int((time.time() + 30) * 1000))}
     body = error("Rate limit exceeded: free-models-per-min.", code=429, metadata={"headers": reset})
     found = await met("openrouter", 429, body, streamed=False)

@@ -1,4 +1,4 @@
-"""A bank with two tools, and a policy over them, for tests of what becomes of a call before it runs."""
+"""A bank with two tools and a policy, for tests of the triage of calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Risk:
 
 
 class Bank:
-    """Tools with a risk, what they did, and a clock."""
+    """Two tools with risks, a record of executed calls, and a clock."""
 
     def __init__(self) -> None:
         self.paid: list[tuple[str, int]] = []
@@ -51,7 +51,7 @@ class Bank:
 
 
 class Policy:
-    """What the policy says, changed by a test as it goes."""
+    """Policy whose actions a test can change."""
 
     def __init__(self, action: Action[Paused]) -> None:
         self.action = action

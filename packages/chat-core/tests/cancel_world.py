@@ -1,4 +1,4 @@
-"""A chat with tools, approvals and a slow store, and the two ways of cancelling a run of it at any await."""
+"""A chat with tools, approvals and a slow store, whose run can be cancelled at any await."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @final
 class Watched(Awaitable[T]):
-    """A coroutine that something is done to when it is suspended for the n-th time."""
+    """Coroutine that calls a function when it is suspended for the n-th time."""
 
     def __init__(self, coroutine: Coroutine[object, object, T], at: int, act: Callable[[], object]) -> None:
         self._coroutine = coroutine
@@ -67,7 +67,7 @@ def _sender(coroutine: Coroutine[object, object, T], value: object) -> Callable[
 
 @final
 class SlowConversation:
-    """A conversation that takes its time before each write, and after it."""
+    """Stored conversation that waits before and after each write."""
 
     def __init__(self, inner: MemoryConversation, point: Callable[[], Awaitable[None]]) -> None:
         self.inner = inner
@@ -119,7 +119,7 @@ class SlowConversation:
 
 @final
 class Story:
-    """A chat with everything in it: two calls at once, one of them by a person, a barrier, and an answer.
+    """Chat with two concurrent calls, one of which needs approval, and a final response.
 
     `point()` is awaited wherever a provider, a tool, a policy or a store would wait.
     """
@@ -196,7 +196,7 @@ class Story:
         return stream.response
 
     async def resume(self, *, streaming: bool) -> None:
-        """Run to the pause, and decide."""
+        """Run until the pause, and decide the waiting call."""
         await self.run(streaming=streaming)
         self.messages.tool("pay").approve()
         self.points = 0
@@ -204,7 +204,7 @@ class Story:
             self.known = len(self.target.inner.calls)
 
     def require_order(self) -> None:
-        """Nothing is held, nothing is half done, and what is stored is what is known."""
+        """Check that no lease is held, no call is half done, and the stored state equals the messages."""
         assert not self.messages.busy
         assert self.model.open_streams == 0
         assert Messages.from_json(self.messages.to_json()) == self.messages
@@ -220,7 +220,7 @@ class Story:
                 assert self.target.inner.resting() == self.messages
 
     async def finish(self, *, streaming: bool) -> None:
-        """Decide what waits, and go on until there is an answer."""
+        """Decide the waiting calls and run until the final response."""
         self.at = 0
         for _ in range(3):
             if self.messages[-1].text.endswith("It is done."):
@@ -241,7 +241,7 @@ WAYS = pytest.mark.parametrize("streaming", [False, True], ids=["complete", "str
 
 
 async def interrupted(story: Story, *, streaming: bool, point: int = 0, suspension: int = 0) -> bool:
-    """Run the story, and cancel it at the n-th point, or the n-th suspension, of it. Whether it came so far."""
+    """Run the story and cancel it at the n-th point or suspension. Return whether it got that far."""
     with anyio.CancelScope() as scope:
         story.at, story.act = point, scope.cancel
         await Watched(story.run(streaming=streaming), suspension, scope.cancel)
@@ -251,7 +251,7 @@ async def interrupted(story: Story, *, streaming: bool, point: int = 0, suspensi
 async def interrupted_natively(
     story: Story, *, streaming: bool, point: int = 0, suspension: int = 0, times: int = 1
 ) -> bool:
-    """The same, cancelled by asyncio's own means, and once more in each of the next rounds of the loop."""
+    """Cancel the story with asyncio, and again in each of the next iterations of the event loop."""
 
     def cancel(left: int = times) -> None:
         if left and task.cancel():

@@ -1,4 +1,4 @@
-"""Tokens that approve: what each lets through, and each way of misuse, with its own reason."""
+"""Approval tokens: permitted decisions, and a refusal reason for each kind of misuse."""
 
 from __future__ import annotations
 
@@ -375,7 +375,7 @@ def test_the_error_for_a_token_of_a_later_version_suggests_an_upgrade() -> None:
 
 
 WITH_MORE = ['["c",["t"],8,0,9000000000000,"n","c","a",1]', '["c",["t"],1,0,9000000000000,"n","c","a",1,"ana",1]']
-"""What a later version might say: a fourth flag, one more claim."""
+"""Claims that a later version might add: a fourth flag and another claim."""
 
 
 @pytest.mark.parametrize("claims", ["[]", '["a"]', "{}", "7", "null", "[1,2,3,4,5,6,7,8,9]", "no JSON", *WITH_MORE])

@@ -24,7 +24,7 @@ def ignorable() -> set[int]:
 
 
 def must_be_escaped(code: int) -> bool:
-    """Whether the standard library calls a character a control, a separator of lines, or a control of direction."""
+    """Return whether a character is a control, a line separator or a bidirectional control in `unicodedata`."""
     char = chr(code)
     if char in "\t\n":
         return False

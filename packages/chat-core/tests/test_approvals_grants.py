@@ -1,4 +1,4 @@
-"""Grants: which calls they approve, which they never do, and how they end."""
+"""Grants: the calls that they approve, the calls that they never approve, and their expiry and revocation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pay(id: str, cents: int = 5, name: str = "pay") -> FunctionCall:  # noqa: A0
 
 
 class Office:
-    """Two tools that need an approval, a clock, and the payments that were made."""
+    """Two tools that need approval, a clock, and the payments made."""
 
     def __init__(self, policy: Callable[[FunctionCall], Action] = lambda _call: RequireApproval()) -> None:
         self.now = NOON

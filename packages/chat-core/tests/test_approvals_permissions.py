@@ -1,4 +1,4 @@
-"""Who may decide: the rules that the library has, and the narrowing by `RequireApproval(of=...)`."""
+"""Rules for who may decide a call, including `RequireApproval(of=...)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question to a model, in one call."""
+"""Tests of `ask()`, which sends one prompt to a model."""
 
 from __future__ import annotations
 

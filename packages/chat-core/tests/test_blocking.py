@@ -1,4 +1,4 @@
-"""The blocking face: the same runs, without an event loop of the caller's."""
+"""The blocking interface: the same runs for callers without an event loop."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_a_blocking_call_in_an_async_tool_raises_usage_error() -> None:
 
     @tools.tool
     async def ask() -> str:
-        """Ask another chat, wrongly."""
+        """Ask another chat, with a call that is not allowed here."""
         try:
             return chat_of("no").blocking.complete(Messages.from_user("hi")).text
         except UsageError as error:
@@ -256,7 +256,7 @@ def test_a_blocking_call_in_a_synchronous_tool_works() -> None:
 
 
 class Closable:
-    """A model that remembers that it was closed."""
+    """Model that records whether it was closed."""
 
     def __init__(self) -> None:
         self._model = ScriptedProvider("a")
@@ -320,7 +320,7 @@ def say(word):
 
 @contextmanager
 def start(program: str) -> Generator[subprocess.Popen[str]]:
-    """Another process. It ends with the block, whatever it was at."""
+    """Start another process and end it when the block exits."""
     words = [sys.executable, "-c", PRELUDE + textwrap.dedent(program)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -1,4 +1,4 @@
-"""What a builder does and refuses at run time. What its types promise is in the corpora of tests/types."""
+"""Checks of builders at run time. Their types are checked by tests/types."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ PAY = FunctionCall("pay", {"cents": 5}, id="call_1")
 
 
 def anything(builder: object) -> Any:
-    """The builder without its types, as a caller without a type checker has it."""
+    """Return a builder without static types, as callers without a type checker use it."""
     return builder
 
 
@@ -335,7 +335,7 @@ async def test_tool_concurrency_limits_the_tools_that_run_at_the_same_time() -> 
 
     @tools.tool
     async def work(number: int) -> int:
-        """Work, and see who else does."""
+        """Work, and count the tools that run at the same time."""
         running.append(number)
         await wait_all_tasks_blocked()
         together = len(running)

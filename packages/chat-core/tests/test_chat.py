@@ -1,4 +1,4 @@
-"""The faces of a chat: what they take, what they refuse, what they close."""
+"""Chat classes: accepted and refused arguments, and closing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Closable:
-    """A model that counts how often it was closed."""
+    """Model that counts the calls of `aclose()`."""
 
     def __init__(self, *script: str) -> None:
         self._model = ScriptedProvider(*script)

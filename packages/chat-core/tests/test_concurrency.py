@@ -1,4 +1,4 @@
-"""Cancellation helpers: who cancelled a task, and work that runs to its end."""
+"""Cancellation helpers: detecting the source of a cancellation, and work that must not be interrupted."""
 
 from __future__ import annotations
 

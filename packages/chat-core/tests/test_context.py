@@ -1,4 +1,4 @@
-"""Context policies: windows, summaries, elided results, and what happens when nothing fits."""
+"""Context policies: windows, summaries, shortened results, and conversations that do not fit."""
 
 from __future__ import annotations
 

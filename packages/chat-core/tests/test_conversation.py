@@ -1,4 +1,4 @@
-"""What a run may take in place of messages."""
+"""Conversations that a run accepts instead of messages."""
 
 from __future__ import annotations
 

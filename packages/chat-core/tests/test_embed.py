@@ -1,4 +1,4 @@
-"""Texts to vectors: order, batches, usage, retries, refusals."""
+"""Embeddings: order, batches, usage, retries and refusals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Embedder:
-    """Answers each text with its length; fails where the script says so. `asked` holds the batches."""
+    """Provider that returns the length of each text, or a scripted failure. `asked` contains the batches."""
 
     def __init__(self, *script: Exception | EmbeddingsResponse | None, limit: int = 2048) -> None:
         self._script = list(script)
@@ -150,7 +150,7 @@ async def test_options_of_an_embed_call_take_precedence_over_options_of_the_chat
 
 
 class Limited(Embedder):
-    """Refuses requests with the text `bad`. `most` is the highest number of requests at the same time."""
+    """Provider that refuses the text `bad`. `most` is the highest number of concurrent requests."""
 
     def __init__(self, *, characters: int | None = None, concurrency: int = 1, limit: int = 2048) -> None:
         super().__init__(limit=limit)

@@ -1,4 +1,4 @@
-"""A run that is cancelled at every await of it, and a stream that is left at every event, on both event loops."""
+"""Runs cancelled at every await, and streams closed at every event, on both event loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run makes durable, and in which order."""
+"""The writes of a run and their order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 
 class StoppedClocks(LeaseClocks):
-    """Clocks that a test moves."""
+    """Clocks that only a test advances."""
 
     def __init__(self) -> None:
         self.wall = self.boot = 1000.0
@@ -474,7 +474,7 @@ def paying(paid: list[str], *, blocking: bool) -> ToolCollection[None]:
 def conversation_that_stops(
     clocks: StoppedClocks, seconds: dict[str, float], then: Callable[[MemoryConversation], None] = lambda _: None
 ) -> MemoryConversation:
-    """A conversation whose process is stopped after the write that says that the call is about to run.
+    """Return a conversation whose process is suspended after the write before a call starts.
 
     Its lease lasts 30 seconds.
     """
@@ -554,7 +554,7 @@ async def test_a_tool_does_not_start_if_the_lease_cannot_be_renewed(
 async def test_a_delayed_tool_is_not_started_after_three_renewals(
     clocks: StoppedClocks, stops: int, *, starts: bool
 ) -> None:
-    """Stop the process before each start of the body."""
+    """Suspend the process before each start of the tool function."""
     remaining = stops - 1
 
     def stop_again(_: MemoryConversation) -> None:

@@ -1,4 +1,4 @@
-"""How a run applies a context policy: sizes, refused requests, wrong choices, and the work per request."""
+"""Application of context policies: sizes, refused requests, invalid choices, and the work per request."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 class Bank:
-    """Two payments, of which `action` decides."""
+    """Two payments that `action` decides."""
 
     def __init__(self, action: Action[Paused] | None = None) -> None:
         self.paid: list[str] = []

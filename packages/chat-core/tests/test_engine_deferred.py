@@ -1,4 +1,4 @@
-"""Calls whose result comes from outside: they wait, a result is accepted once, and the run continues with it."""
+"""Deferred calls: they wait for an external result, which is accepted once and continues the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After-hooks: called for each final response at least once, and once where nothing crashed."""
+"""After-hooks: called at least once for each final response, and exactly once without a crash."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Billing:
-    """Chats that bill each response, and the bills."""
+    """Chats whose hooks bill each response, with the recorded bills."""
 
     def __init__(self) -> None:
         self.bills: list[Delivery] = []

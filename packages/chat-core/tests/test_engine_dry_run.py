@@ -1,4 +1,4 @@
-"""What a policy would do, told without doing it; and that it is what a run then does."""
+"""Dry runs: predicted decisions equal the decisions of a run, and nothing is executed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Risk:
 
 
 class Bank:
-    """Two tools and a policy; neither of the tools may ever run here."""
+    """Two tools that must never run, and a policy."""
 
     def __init__(self) -> None:
         self.tools = ToolCollection(Risk)
@@ -318,7 +318,7 @@ async def test_dry_run_refuses_invalid_scopes_and_invalid_calls() -> None:
 
 
 class Rude(ToolScope[Paused]):
-    """A scope that does not do as scopes do."""
+    """Scope that violates the protocol of scopes."""
 
     def definitions(self) -> Sequence[ToolDefinition]:
         return Bank().scope().definitions()

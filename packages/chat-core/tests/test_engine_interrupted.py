@@ -1,4 +1,4 @@
-"""What becomes of calls that a crash interrupted, and of waits whose time has come."""
+"""Calls that a crash interrupted, and waits whose time has passed."""
 
 from __future__ import annotations
 

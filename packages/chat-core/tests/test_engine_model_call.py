@@ -1,4 +1,4 @@
-"""One provider call, and how it closes what it opened."""
+"""A single provider call, and the resources that it closes."""
 
 from __future__ import annotations
 

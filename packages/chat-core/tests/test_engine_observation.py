@@ -1,4 +1,4 @@
-"""What observers are told of a run, and that they change nothing."""
+"""Records and contexts of observers, which do not change a run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ START = datetime.now(UTC)  # when turns are made, too
 
 
 class Seen:
-    """Keeps every record, in which others it began, and in what order all ended."""
+    """Observer that stores every record, its enclosing records, and the order in which they end."""
 
     def __init__(self) -> None:
         self.runs: list[RunRecord] = []
@@ -511,7 +511,7 @@ async def test_embedding_requests_are_reported_to_observers() -> None:
 
 
 class FailingEmbeddings:
-    """The request for "b" fails with a usage of 7 tokens as often as `fails` says."""
+    """Embeddings provider whose request for "b" fails `fails` times with a usage of 7 tokens."""
 
     def __init__(self, fails: int, concurrency: int = 1) -> None:
         self.metadata = ProviderMeta("any", max_embedding_batch=1, embedding_concurrency=concurrency)
@@ -547,7 +547,7 @@ async def test_concurrent_embedding_requests_are_recorded_with_their_own_attempt
 
 
 class Broken:
-    """Raises wherever it can."""
+    """Observer whose methods all raise."""
 
     def __init__(self, *where: str) -> None:
         self._where = where
@@ -607,7 +607,7 @@ async def test_an_exception_of_an_observer_is_logged_and_does_not_affect_the_run
 
 
 class Swallowing(Seen):
-    """Its contexts let no error pass, which is for nobody to say but the run."""
+    """Observer whose contexts suppress every exception, which must not affect the run."""
 
     def begin(self, name: str) -> Observation:
         del name

@@ -1,4 +1,4 @@
-"""What a run reads."""
+"""Configuration of a chat as a run reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chat_core.tools.action import Execute
 
 
 class _Silent(ToolScope[Never]):
-    """A scope that tells no model of its tool `untold`."""
+    """Scope that does not declare its tool `untold` to the model."""
 
     def __init__(self, scope: ScopedCollection[None, Never]) -> None:
         self._scope = scope

@@ -1,4 +1,4 @@
-"""How long a retry waits."""
+"""Delays before retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop: answers, tools, steps, usage, retries, truncation, structured answers, hooks."""
+"""The run loop: responses, tools, steps, usage, retries, truncation, structured output and hooks."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ async def test_a_call_with_truncated_arguments_never_runs_whatever_the_finish_re
 
 
 class VendorModel:
-    """Provider whose turn is given, as a decoder makes it."""
+    """Provider that returns given turns, as a decoder creates them."""
 
     def __init__(self, *turns: Turn) -> None:
         self.metadata = ProviderMeta("vendor", "m")

@@ -1,4 +1,4 @@
-"""A stream's block: how it is entered, read, left, cancelled."""
+"""Streams: entering, reading, exiting and cancelling."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS = "one two three"
 
 
 def tasks() -> int:
-    """How many tasks live in this event loop."""
+    """Return the number of tasks in this event loop."""
     try:
         return len([task for task in asyncio.all_tasks() if not task.done()])
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""A chat as a tool of another chat: pauses with their path, decisions by path, one document."""
+"""Chats as tools of other chats: pauses with paths, decisions by path, and one stored document."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Office:
-    """A clerk who pays on approval, an assistant who asks the clerk, a desk that asks the assistant."""
+    """A clerk who pays after approval, an assistant who calls the clerk, and a desk that calls the assistant."""
 
     def __init__(self) -> None:
         self.paid: list[int] = []
@@ -371,7 +371,7 @@ async def test_an_inner_call_decided_elsewhere_during_the_resume_is_triaged_agai
 
 
 class Firm:
-    """Desk, office and clerk: chats three deep, the clerk's calls in parallel, one of them on approval.
+    """Three nested chats. The clerk makes parallel calls, one of which needs approval.
 
     Attributes:
         effects: effect and idempotency key of each body that ran.
@@ -422,7 +422,7 @@ class Firm:
         return chat
 
     async def crash(self, messages: Messages) -> Messages:
-        """Run, and return what was stored when the process died. Later effects are forgotten."""
+        """Run until the process dies, and return the state stored then. Later effects are discarded."""
         self.conversation = MemoryConversation(messages)
         await self.chat().complete(self.conversation)
         assert self.crashed is not None

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Firm:
-    """A boss asks an assistant, who asks a clerk, who pays.
+    """A boss who calls an assistant, who calls a clerk, who pays.
 
     Attributes:
         paid: finished payments.

@@ -1,4 +1,4 @@
-"""What a tool that is a chat tells the pass."""
+"""The interface between an inner chat and the tool pass."""
 
 from __future__ import annotations
 

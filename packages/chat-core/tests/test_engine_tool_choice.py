@@ -43,7 +43,7 @@ def payer(paid: list[str]) -> ToolCollection[None]:
 
     @tools.tool
     async def pay(to: str) -> str:
-        """Pay somebody."""
+        """Pay a person."""
         if to == "nobody":
             msg = "there is no such person"
             raise ValueError(msg)

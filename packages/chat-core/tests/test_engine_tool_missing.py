@@ -1,4 +1,4 @@
-"""Calls that wait or were decided, and whose tool is missing from the chat: they stay as they are."""
+"""Waiting or decided calls whose tool is missing from the chat: they stay unchanged."""
 
 from __future__ import annotations
 

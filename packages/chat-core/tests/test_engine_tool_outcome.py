@@ -1,4 +1,4 @@
-"""What a tool returns beside its result: data for the application, and changes of the conversation's state."""
+"""Data and state changes that a tool returns in addition to its result."""
 
 from __future__ import annotations
 

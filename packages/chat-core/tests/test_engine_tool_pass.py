@@ -1,4 +1,4 @@
-"""Tools that run: together, in order, in threads, out of time, cancelled."""
+"""Running tools: concurrently, in order, in threads, with timeouts and cancellation."""
 
 from __future__ import annotations
 
@@ -586,7 +586,7 @@ async def test_a_tool_that_raises_system_exit_fails(*, blocking: bool) -> None:
 
 
 class Stop(BaseException):
-    """As `KeyboardInterrupt` is one, which pytest keeps for itself."""
+    """Exception that is treated like `KeyboardInterrupt`, which pytest handles itself."""
 
 
 @pytest.mark.parametrize("blocking", [False, True], ids=["task", "thread"])

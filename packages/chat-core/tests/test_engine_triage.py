@@ -1,4 +1,4 @@
-"""What becomes of a call before anything runs: policies, waits and decisions."""
+"""Triage of calls before any tool runs: policies, waits and decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments whose validation fails in an unusual way end no run."""
+"""Arguments whose validation raises unusual errors do not end a run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_the_error_of_an_application_validator_is_sent_to_the_model(error:
 
 
 class RaisingDefinition:
-    """A tool definition of an application, which validates as it likes."""
+    """Tool definition of an application with its own validation."""
 
     declaration = ToolDeclaration("pay", "", {"type": "object"})
     timeout = None

@@ -1,4 +1,4 @@
-"""Usage of a conversation: turns, failed requests, and chats used as tools, stored with what caused it."""
+"""Usage of a conversation: turns, failed requests and inner chats, each stored with its source."""
 
 from __future__ import annotations
 

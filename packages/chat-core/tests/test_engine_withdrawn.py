@@ -1,4 +1,4 @@
-"""Answers that their provider withdrew: their calls do not run, and nobody asks again."""
+"""Responses withdrawn by the provider: their calls do not run, and no further request is sent."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SOURCE = ast.parse(Path(chat_core.__file__).read_text(encoding="utf-8"))
 
 
 def imported_for_checkers() -> dict[str, str]:
-    """The imports under `if TYPE_CHECKING`: what a type checker takes for the public names."""
+    """Return the imports under `if TYPE_CHECKING`, which type checkers take for the public names."""
     block = next(node for node in SOURCE.body if isinstance(node, ast.If))
     return {
         alias.name: str(node.module) for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names

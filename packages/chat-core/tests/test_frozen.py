@@ -1,4 +1,4 @@
-"""JSON that cannot be changed."""
+"""Read-only JSON objects and arrays."""
 
 from __future__ import annotations
 

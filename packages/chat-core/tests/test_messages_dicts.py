@@ -1,4 +1,4 @@
-"""Conversations from messages in the form of OpenAI's Chat Completions API."""
+"""Conversations from messages in the format of OpenAI's Chat Completions API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of files by content, with the name as the fallback."""
+"""Detection of file types from the content or, if that fails, from the name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of grants in a conversation: what one covers, how it is written, and how stores merge it."""
+"""Grants of a conversation: coverage, serialization and merging by stores."""
 
 from __future__ import annotations
 

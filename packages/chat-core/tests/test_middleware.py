@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Spy(Middleware):
-    """Records what it sees, and adds an option."""
+    """Middleware that records requests and adds an option."""
 
     def __init__(self, name: str, log: list[str]) -> None:
         self.name = name
@@ -61,7 +61,7 @@ class Spy(Middleware):
 
 
 class Cache(Middleware):
-    """Answers without the provider."""
+    """Middleware that responds without the provider."""
 
     async def complete(self, request: ProviderRequest, send: Send, /) -> Turn:
         del request, send

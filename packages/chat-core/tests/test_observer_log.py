@@ -16,7 +16,7 @@ SECRET = "sk-very-secret"  # noqa: S105 - it is looked for where it must not be
 
 
 class Lines(logging.Handler):
-    """Keeps the records."""
+    """Log handler that stores the records."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Lines(logging.Handler):
         self.records.append(record)
 
     def facts(self) -> list[dict[str, object]]:
-        """The facts of each line."""
+        """Return the attributes of each log record."""
         return [
             {name.removeprefix("chat_"): value for name, value in vars(record).items() if name.startswith("chat_")}
             for record in self.records

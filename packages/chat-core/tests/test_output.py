@@ -1,4 +1,4 @@
-"""Structured output: the schema that is asked for, and what becomes of each answer."""
+"""Structured output: the requested schema, and the decoding of valid and invalid responses."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_structured_output_raises_for_a_json_schema() -> None:
 
 
 def test_structured_output_raises_for_a_type_variable() -> None:
-    """Pydantic would accept any answer in its place."""
+    """Pydantic itself would accept any response for a type variable."""
     variable: Any = AnswerT
     forms: list[Any] = [variable, list.__class_getitem__(variable), dict.__class_getitem__((str, variable | None))]
     for form in forms:

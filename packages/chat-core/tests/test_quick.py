@@ -1,4 +1,4 @@
-"""The quick reader of turns beside the careful one alone: what it reads, and when it must give up."""
+"""The fast reader of turns compared with the full reader: which turns it reads, and which it rejects."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def spoilt(value: Any, path: tuple[Any, ...], item: Any) -> Any:
-    """`value` with `item` at its end of `path`, without what is there, or with one field more."""
+    """Return a copy of `value` with `item` at `path`, without the value at `path`, or with an additional field."""
     value = copy.deepcopy(value)
     holder = value
     for step in path[:-1]:
@@ -100,7 +100,7 @@ def spoilt(value: Any, path: tuple[Any, ...], item: Any) -> Any:
 
 
 def outcome(text: str) -> object:
-    """What reading comes to: all there is to see of the conversation, or the refusal."""
+    """Return everything observable of a parsed conversation, or the error."""
     try:
         messages = Messages.from_json(text)
     except InvalidDocumentError as error:
@@ -116,14 +116,14 @@ def vars_of(part: Part) -> list[object]:
 
 
 def carefully(text: str) -> object:
-    """The same, by the careful reader alone."""
+    """Return the same outcome for the full reader alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codec, "read_turn_fast", nothing)
         return outcome(text)
 
 
 def nothing(_: object) -> None:
-    """A quick reader that is never certain."""
+    """Replacement for the fast reader that reads no turn."""
 
 
 # --- Both readers ------------------------------------------------------------------------------------------------

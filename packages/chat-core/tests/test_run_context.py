@@ -1,4 +1,4 @@
-"""The circumstances of a run and its values, as policies, instructions and tools receive them."""
+"""The context of a run and its values, as passed to policies, instructions and tools."""
 
 from __future__ import annotations
 

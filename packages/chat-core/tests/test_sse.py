@@ -44,7 +44,7 @@ def in_pieces(data: bytes, size: int) -> list[bytes]:
 
 
 def standard(data: bytes) -> tuple[list[Plain], str, int | None]:
-    """The algorithm of the standard, in its own order and words, with no thought of speed."""
+    """Parse a stream with a direct implementation of the algorithm in the standard."""
     text = data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     events: list[Plain] = []
     buffer, kind, id_buffer, last_id = "", "", "", ""

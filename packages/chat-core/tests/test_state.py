@@ -1,4 +1,4 @@
-"""The state of a conversation: which changes count, in which order, and what a kill or a document keeps of it."""
+"""State of a conversation: the changes that apply, their order, and the state after a crash or a reload."""
 
 from __future__ import annotations
 

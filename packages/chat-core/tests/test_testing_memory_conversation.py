@@ -1,4 +1,4 @@
-"""The conversation that tests put under a run."""
+"""The fake stored conversation for tests of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that says what it is told."""
+"""The fake provider with scripted answers."""
 
 from __future__ import annotations
 

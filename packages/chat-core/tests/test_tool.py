@@ -111,7 +111,7 @@ def test_status_changes_only_by_the_transitions_of_the_table(status: ToolStatus,
 
 
 class Life(RuleBasedStateMachine):
-    """Any events in any order: the status follows the table, and nothing that is over moves again."""
+    """State machine that applies events in any order and checks the transitions. Final statuses never change."""
 
     subject: Tool
 

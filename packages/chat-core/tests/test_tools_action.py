@@ -1,4 +1,4 @@
-"""The four actions, and which of them can make a chat wait."""
+"""The actions of strategies, and the pauses that they can cause."""
 
 from __future__ import annotations
 

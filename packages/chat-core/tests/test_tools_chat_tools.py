@@ -1,4 +1,4 @@
-"""The tools of a chat, as everything but the engine reads them."""
+"""The tools of a chat as read by applications and routers."""
 
 from __future__ import annotations
 

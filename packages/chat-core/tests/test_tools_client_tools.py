@@ -1,4 +1,4 @@
-"""Tools of a client: which are sent to the model, which are refused, and how their results come back."""
+"""Client tools: declarations sent to the model, refused declarations, and results."""
 
 from __future__ import annotations
 

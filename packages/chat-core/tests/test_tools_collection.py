@@ -1,4 +1,4 @@
-"""A collection: the decorator, the metadata, raw schemas, names and order."""
+"""Tool collections: the decorator, metadata, raw schemas, names and order."""
 
 from __future__ import annotations
 

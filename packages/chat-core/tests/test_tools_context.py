@@ -1,4 +1,4 @@
-"""What a tool's body and a strategy know of a call."""
+"""Information about a call for tool functions and strategies."""
 
 from __future__ import annotations
 

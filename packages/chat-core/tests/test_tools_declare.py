@@ -1,4 +1,4 @@
-"""A function as a tool: its name, its description, its options, and how it runs."""
+"""Tools made from functions: name, description, options and execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a scope: whoever writes one of their own gets its names for nothing."""
+"""The protocol of tool scopes, which derives `names()` for custom scopes."""
 
 from __future__ import annotations
 

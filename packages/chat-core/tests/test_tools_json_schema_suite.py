@@ -1,4 +1,4 @@
-"""The JSON Schema Test Suite, drafts 2020-12 and 7, by the function that checks a raw tool's arguments.
+"""The JSON Schema Test Suite, drafts 2020-12 and 7, run against the argument checker of raw tools.
 
 `NOT_CLAIMED` lists the groups in which we differ from the suite, with the reason, and no others may differ; a group
 that starts to agree must leave the list. Two folders' worth have a rule instead: `format` and `content…` are
@@ -86,7 +86,7 @@ ASSERTIONS = [name for name in FILES if name not in ANNOTATIONS]
 
 @cache
 def remotes() -> dict[str, Any]:
-    """The schemas that the suite's references lead to, which a server on this port would give."""
+    """Return the schemas that references of the suite name, which a server on a local port would return."""
     folder = SUITE / "remotes"
     return {
         f"http://localhost:1234/{path.relative_to(folder).as_posix()}": json.loads(path.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""What is wrong with arguments, in few words."""
+"""Short descriptions of invalid arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools declared by a JSON Schema: the schema is checked when it is registered, the arguments when they are called."""
+"""Tools declared by a JSON Schema, checked at registration, and their arguments, checked at each call."""
 
 from __future__ import annotations
 

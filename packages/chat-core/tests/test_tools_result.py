@@ -1,4 +1,4 @@
-"""What a tool returned, as JSON and files."""
+"""Conversion of return values of tools to JSON and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema that a function's parameters make, how a model's arguments are read, and their canonical form."""
+"""JSON Schemas of function parameters, conversion of arguments, and their canonical form."""
 
 from __future__ import annotations
 
@@ -474,7 +474,7 @@ def test_canonical_keeps_an_argument_whose_serialized_form_cannot_be_read() -> N
 
 
 class Matrix:
-    """A value whose comparison has no one answer, as arrays have it."""
+    """Value whose comparison does not return a single bool, like an array."""
 
     def __eq__(self, other: object) -> bool:
         raise ValueError(other)

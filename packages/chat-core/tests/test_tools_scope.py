@@ -1,4 +1,4 @@
-"""A strategy over a collection: what it decides, and that it fails closed."""
+"""Scopes that apply a strategy to a collection, and reject calls if the strategy fails."""
 
 from __future__ import annotations
 

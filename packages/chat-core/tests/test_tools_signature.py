@@ -1,4 +1,4 @@
-"""How a callable is read: resolved annotations, hidden parameters, threads, and what cannot be a tool."""
+"""Signatures of callables: resolved annotations, hidden parameters, threads, and unsupported callables."""
 
 from __future__ import annotations
 

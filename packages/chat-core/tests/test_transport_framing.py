@@ -216,7 +216,7 @@ def test_framer_returns_the_parser_of_each_framing() -> None:
 
 
 class Chunks:
-    """A body that knows whether it has been closed."""
+    """Body that records whether it was closed."""
 
     def __init__(self, *chunks: bytes) -> None:
         self.chunks = list(chunks)

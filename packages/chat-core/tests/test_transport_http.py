@@ -1,4 +1,4 @@
-"""The base of HTTP transports, over responses that a test makes."""
+"""The base class of HTTP transports, with responses created by the tests."""
 
 from __future__ import annotations
 

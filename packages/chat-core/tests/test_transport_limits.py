@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Long:
-    """A body of a thousand chunks that counts what is read of it."""
+    """Body of a thousand chunks that counts the chunks read."""
 
     def __init__(self, chunk: bytes = b"x" * 1000) -> None:
         self.chunk = chunk

@@ -1,4 +1,4 @@
-"""A line for each exchange: what it says, and what it never says."""
+"""The log record of each exchange, and the secrets that it must not contain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKED = Request(
 
 
 class Clock:
-    """Half a second later each time it is asked."""
+    """Clock that advances by half a second with each reading."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -34,7 +34,7 @@ class Clock:
 
 
 class Lines(logging.Handler):
-    """Keeps the records."""
+    """Log handler that stores the records."""
 
     def __init__(self) -> None:
         super().__init__()

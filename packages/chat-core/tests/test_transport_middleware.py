@@ -1,4 +1,4 @@
-"""A transport around another one: what it sees, in which order, and that nobody notices it."""
+"""Transport middlewares: what they receive, in which order, without changing the exchange."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_done(event: Event) -> bool:
 
 
 class Noting(TransportMiddleware):
-    """Notes what it sees, and keeps the exchanges."""
+    """Middleware that records events and stores the exchanges."""
 
     def __init__(self, inner: Transport, name: str = "it", notes: list[str] | None = None) -> None:
         super().__init__(inner, clock=Clock())
@@ -57,7 +57,7 @@ class Noting(TransportMiddleware):
 
 
 class Clock:
-    """A second later each time it is asked."""
+    """Clock that advances by one second with each reading."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -92,7 +92,7 @@ def test_retry_after_compares_a_date_with_the_current_time() -> None:
 
 
 def limits(**resets: str) -> Headers:
-    """Limits that are used up, and when each is renewed."""
+    """Return rate limit headers with exhausted limits and their reset times."""
     used = {f"X-RateLimit-Remaining-{name}": "0" for name in resets}
     return Headers({**used, **{f"X-RateLimit-Reset-{name}": value for name, value in resets.items()}})
 

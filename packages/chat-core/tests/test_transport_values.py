@@ -1,4 +1,4 @@
-"""What travels."""
+"""Requests, responses, events and headers."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from chat_core.wire.endpoint import Endpoint
 
 @dataclass(frozen=True, slots=True)
 class KeySettings(Connection):
-    """Settings of a server whose key has a header of its own."""
+    """Settings of a server that expects the key in a separate header."""
 
     @property
     def key_header(self) -> str:

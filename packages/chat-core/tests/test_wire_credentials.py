@@ -31,7 +31,7 @@ SECRETS = (KEY, "gw/7", "another-one", "query/secret", "query%2Fsecret", "intern
 
 
 def hidden(error: BaseException) -> bool:
-    """Whether nothing of an error, and of what it stands on, has a secret."""
+    """Return whether neither an error nor its causes contain a secret."""
     found: list[str] = []
     while True:
         found += [repr(error), str(error), repr(vars(error))]
@@ -125,7 +125,7 @@ async def test_transport_error_that_quotes_credentials_is_redacted(*, streaming:
 
 
 class Failing:
-    """A decoder that fails at the first event, later, or at the end."""
+    """Decoder that fails at the first event, at a later event, or at the end."""
 
     done = False
 

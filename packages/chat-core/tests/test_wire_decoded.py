@@ -1,4 +1,4 @@
-"""One streamed answer of a wire, whatever the wire is."""
+"""Decoding of a streamed response, independent of the API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BROKEN = TransportError("stream", "reset")
 
 
 class Words:
-    """A decoder of a wire whose events are words: `!` fails behind what came with it, `.` ends the answer."""
+    """Decoder whose events are words: `!` fails after the earlier words, and `.` ends the response."""
 
     def __init__(self) -> None:
         self.failure: ChatError | None = None
@@ -50,7 +50,7 @@ class Words:
 
 
 class Arriving:
-    """What a transport brings. An object, so that a test may leave it anywhere."""
+    """Fake event stream of a transport. It is an object, so that a test can stop reading at any point."""
 
     def __init__(self, batches: Sequence[Sequence[str] | TransportError]) -> None:
         self._left = list(batches)

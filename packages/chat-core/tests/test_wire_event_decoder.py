@@ -1,4 +1,4 @@
-"""The base class of decoders, by a decoder whose protocol is as small as can be."""
+"""The base class of decoders, tested with a minimal protocol."""
 
 from __future__ import annotations
 

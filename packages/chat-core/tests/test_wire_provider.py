@@ -34,7 +34,7 @@ STREAM = ENDPOINT.request("/echo", b"{}", None, stream=True)
 
 
 class Echo(TransportProvider):
-    """A provider whose server has an error format of its own: the status 418 means that it is overloaded."""
+    """Provider for a server with its own error format, in which status 418 means overloaded."""
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         if status == 418:
@@ -170,7 +170,7 @@ async def test_closing_a_provider_closes_only_a_transport_that_it_owns() -> None
 
 
 class Tokens:
-    """A cache of tokens that counts up whenever a token is dropped."""
+    """Cache of tokens that returns a new token after each rejection."""
 
     def __init__(self) -> None:
         self.dropped: list[str] = []

@@ -18,7 +18,7 @@ def closed(**properties: object) -> dict[str, Any]:
 
 
 def inside(schema: object) -> object:
-    """The strict form of a schema inside an object, `None` where it has none."""
+    """Return the strict form of a schema inside an object, or `None` if it has none."""
     strict = strict_schema(closed(x=schema))
     return strict and strict["properties"]["x"]
 

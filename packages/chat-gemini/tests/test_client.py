@@ -32,7 +32,7 @@ NO_WAIT = Retry(times=2, base=0.0)
 
 
 def chunk(*parts: object, finish: str | None = None, **fields: object) -> dict[str, object]:
-    """One chunk, or a whole answer."""
+    """Return one chunk of a stream, or a complete response."""
     candidate: dict[str, object] = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
     if finish is not None:
         candidate["finishReason"] = finish

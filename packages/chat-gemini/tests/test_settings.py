@@ -1,4 +1,4 @@
-"""Which credentials a builder sends: the last call that sets a header wins."""
+"""Credentials that a builder sends: the last call that sets a header wins."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def pieces(text: str, data: st.DataObject) -> list[str]:
 
 
 class Heard:
-    """What a decoder told."""
+    """The deltas that a decoder returned."""
 
     def __init__(self, *texts: str) -> None:
         self.decoder = TurnDecoder()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Model:
-    """Work that says chunk after chunk, without an end, unless it is told to stop."""
+    """Work that sends chunks without end until it is stopped."""
 
     def __init__(self, *, chunks: int | None = None) -> None:
         self.begun = threading.Event()
@@ -30,7 +30,7 @@ class Model:
 
 
 def silent(begun: threading.Event) -> Work:
-    """Work that says nothing, and looks whether it is to stop."""
+    """Send no chunks, and return when stopped."""
 
     def work(_take: Take, stopped: Stopped) -> None:
         begun.set()

@@ -1,4 +1,4 @@
-"""The example that needs nothing but this package runs as a reader would run it."""
+"""The example that needs only this package runs as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bundled weights, for real: what no stand-in can show. One copy of the model answers all of these."""
+"""Tests with the bundled weights. All tests share one loaded model."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class FakeEngine:
-    """Stands for llama.cpp's server: it remembers bodies and says what it is told."""
+    """Fake of llama.cpp's server that records bodies and returns scripted chunks."""
 
     def __init__(self, *chunks: dict[str, Any], error: Exception | None = None, embed: Answer | None = None) -> None:
         self.bodies: list[dict[str, Any]] = []

@@ -37,7 +37,7 @@ HELLO = [chunk("Hel"), chunk("lo."), chunk(finish="stop"), USAGE]
 
 
 class FakeEngine:
-    """Stands for llama.cpp's server. With `endless` it says the last chunk again and again, until it is stopped."""
+    """Fake of llama.cpp's server. With `endless`, it repeats the last chunk until it is stopped."""
 
     def __init__(self, chunks: list[Chunk], *, endless: bool = False) -> None:
         self.bodies: list[Chunk] = []

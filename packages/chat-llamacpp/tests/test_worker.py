@@ -11,7 +11,7 @@ from chat_llamacpp.worker import Worker
 
 
 class Task:
-    """A job that says that it has begun and waits until it may end."""
+    """Job that reports its start and waits until a test lets it end."""
 
     def __init__(self, log: list[str], name: str, *, free: bool = True) -> None:
         self.begun = threading.Event()

@@ -1,4 +1,4 @@
-"""The builders for Azure: where each of its APIs is asked, with which credential, and what each state offers."""
+"""Builders for Azure OpenAI: URLs, credentials, and the methods of each state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The builders for OpenAI: what they make, what they refuse in words, and what each state offers."""
+"""Builders for OpenAI: created providers, refused settings, and the methods of each state."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def ask(provider: ChatProvider, options: ChatOptions | None = None) -> str
 
 
 async def asked(builder: ReadyOpenAIBuilder | ReadyOpenAIResponsesBuilder, options: ChatOptions | None = None) -> Any:
-    """The body of a request of the builder's provider."""
+    """Return the request body that the builder's provider sends."""
     transport = answering(RESPONSE)
     assert await ask(builder.with_transport(transport).build(), options) == "Utrecht"
     return transport.last.json()

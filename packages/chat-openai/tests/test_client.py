@@ -1,4 +1,4 @@
-"""The providers of this package: what goes with every request, and a conversation with tools, pauses and retries."""
+"""Providers of this package: options of every request, and a conversation with tools, pauses and retries."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def rains() -> ToolCollection[None]:
 
     @tools.tool
     def rain(city: str) -> str:
-        """Whether it rains."""
+        """Return whether it rains."""
         return f"It rains in {city}."
 
     return tools

@@ -1,4 +1,4 @@
-"""Remote MCP servers: what is declared, what stays secret, and who approves their calls."""
+"""Remote MCP servers: declarations, secrets, and approval of their calls."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def never_asks(call: FunctionCall, request: McpRequest) -> Execute | Reject:
 
 
 def approved(transport: MockTransport) -> list[Json]:
-    """The answers to requests for approval in the last request."""
+    """Return the responses to approval requests in the last request."""
     return [item for item in transport.last.json()["input"] if item.get("type") == "mcp_approval_response"]
 
 

@@ -1,4 +1,4 @@
-"""Approvals of remote calls over a real connection: several at once, one by one, too late, elsewhere, and stored."""
+"""Approvals of remote calls over a loopback server: concurrent, late, in other processes, and stored."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def response(number: int, output: tuple[Json, ...]) -> Json:
 
 @dataclass
 class Server:
-    """Gives one answer after the other, whole or as a stream, as it was asked for."""
+    """Server that returns scripted responses in order, complete or as a stream."""
 
     answers: list[tuple[Json, ...]]
     asked: list[Json] = field(default_factory=list[Json])

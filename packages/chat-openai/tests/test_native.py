@@ -1,4 +1,4 @@
-"""The tools that the server runs: what a request says of them, and what they refuse to be."""
+"""Server-side tools: declarations in requests, and refused settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native tools over a real connection: what is asked, what comes back, and that it goes back as it came."""
+"""Native tools over a loopback server: requests, responses, and items sent back unchanged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def message(text: str, *annotations: Json) -> Json:
 
 @dataclass(frozen=True)
 class Case:
-    """A tool, and an answer in which the server used it: `items`, with the events of their making in a stream."""
+    """A tool, and a response with the `items` in which the server used it, also as stream events."""
 
     tool: NativeTool
     items: tuple[Json, ...]
@@ -202,7 +202,7 @@ def streamed(number: int, case: Case) -> Iterator[Json]:
 
 @dataclass
 class Server:
-    """Gives the answer of a case to every request, whole or as a stream, as it was asked for."""
+    """Server that returns the response of a case for every request, complete or as a stream."""
 
     case: Case
     asked: list[Json] = field(default_factory=list[Json])
@@ -226,7 +226,7 @@ def chat_of(case: Case, host: str) -> StreamingChat:
 
 
 async def talk(chat: StreamingChat, messages: Messages, *, stream: bool) -> list[File]:
-    """One turn; the files that a stream showed on the way."""
+    """Run one turn, and return the files that its stream delivered."""
     if not stream:
         await chat.complete(messages)
         return []
@@ -235,7 +235,7 @@ async def talk(chat: StreamingChat, messages: Messages, *, stream: bool) -> list
 
 
 def sent_back(item: Json) -> Json:
-    """An item as it goes back: nulls say nothing."""
+    """Return an item as a request contains it, without null fields."""
     return {name: value for name, value in item.items() if value is not None}
 
 

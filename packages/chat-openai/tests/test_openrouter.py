@@ -1,4 +1,4 @@
-"""The builders for OpenRouter: what is said of routing on either wire, and what each state offers."""
+"""Builders for OpenRouter: routing fields in both APIs, and the methods of each state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vendors as data: what each has on both wires, and the sources of its facts."""
+"""Presets of the vendors for both APIs, and the sources of their facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two searches: what a request says of them, and what they refuse to be."""
+"""The two search tools: declarations in requests, and refused settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the types say: each line that is wrong is marked as wrong, and a checker that finds no error there complains.
+"""Static types: each line marked as wrong must be an error for the type checkers.
 
 The builder's own states are in `test_builder.py`, those of the others in `test_azure.py` and `test_openrouter.py`. What
 is refused by the types is refused at run time too.

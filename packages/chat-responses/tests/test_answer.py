@@ -14,7 +14,7 @@ PNG = base64.b64encode(b"\x89PNG").decode()
 
 
 def heard(*events: dict[str, Any], output: list[dict[str, Any]] | None = None) -> list[Delta]:
-    """What a listener hears of events, whose types are told without `response.`, and then of the whole response."""
+    """Return the deltas for events, whose types omit the prefix `response.`, and for the final response."""
     answer, out = Answer("p"), list[Delta]()
     for event in events:
         EVENTS[f"response.{event['type']}"](answer, event, out)

@@ -1,4 +1,4 @@
-"""Background responses: polled, streamed on after a cut, resumed by another process, and cancelled."""
+"""Background responses: polled, continued after a disconnect, resumed by another process, and cancelled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 TEXT = "One two three."
 MAX_REQUESTS = 20
-"""Number of requests after which the server refuses further ones, which a provider would send without end."""
+"""Number of requests after which the server refuses further ones, to stop an endless loop."""
 MESSAGE = {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": TEXT}]}
 DONE = {"id": "resp_1", "status": "completed", "background": True, "output": [MESSAGE]}
 PLACE = {"output_index": 0, "content_index": 0, "item_id": "msg_1"}

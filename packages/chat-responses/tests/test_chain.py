@@ -24,7 +24,7 @@ def answer(text: str = "Hello", *, name: str = "resp_1", **extra: object) -> Tur
 
 
 def asked(turn: Turn, dialect: ResponsesDialect = CHAINING, *, first: str = "Hi") -> Messages:
-    """A conversation of a question, its answer and another question."""
+    """Return a conversation with a question, its answer and another question."""
     messages = Messages.from_system("Be brief.")
     messages.user(first)
     sent = composed(messages, dialect)
@@ -38,7 +38,7 @@ def previous(messages: Messages, dialect: ResponsesDialect = CHAINING) -> str | 
 
 
 def rebuilt(messages: Messages, *, first: str | None = None, text: str | None = None) -> Messages:
-    """The same conversation, with another question or another answer in it."""
+    """Return the same conversation with another question or another answer."""
     copy = Messages()
     for content in messages:
         for turn in content.turns:

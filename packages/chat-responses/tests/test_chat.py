@@ -1,4 +1,4 @@
-"""Chats over this wire: the loop, its pauses and its failures, with a scripted server."""
+"""Chats over the Responses API: the run loop, pauses and failures, with a scripted server."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ async def test_a_response_is_sent_back_unchanged_in_the_next_request() -> None:
 
 
 def start(transport: MockTransport) -> tuple[ResponsesProvider, Messages]:
-    """A provider, and a conversation that has instructions."""
+    """Return a provider, and a conversation with instructions."""
     messages = Messages.from_system("Be brief.")
     messages.user("Hi")
     return built(transport, previous=True), messages
@@ -373,7 +373,7 @@ async def test_closing_the_provider_closes_an_owned_transport() -> None:
 
 async def test_one_provider_handles_concurrent_conversations() -> None:
     class Echo:
-        """Answers with what was said last, and with an id that is the same for everybody."""
+        """Transport that responds with the last message and a fixed id."""
 
         async def send(self, request: Request, /) -> Response:
             await anyio.lowlevel.checkpoint()

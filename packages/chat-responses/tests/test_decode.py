@@ -144,7 +144,7 @@ SERVER_RUN: Final = {
     "type": "custom_tool_call", "id": "ctc_1", "call_id": "xs_1", "name": "x_keyword_search", "input": '{"q":"a"}',
     "status": "completed",
 }  # fmt: skip
-"""A search that xAI ran for its tool `x_search`."""
+"""Item for a search that xAI ran for its tool `x_search`."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Whatever stands in the place of any field: a turn that can be stored and sent, or an error of the run."""
+"""Unexpected values in any field give a turn that can be stored and sent, or a `ChatError`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ DIALECTS: Final = (ResponsesDialect(model="m", provider="p"), ResponsesDialect(m
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a value, but for the whole of it."""
+    """Yield every place inside a value."""
     keys: list[Any] = list(value) if is_object(value) else []
     if is_list(value):
         keys += range(len(value))
@@ -92,7 +92,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(value: Any, path: tuple[Any, ...], odd: Any) -> Any:
-    """A copy that has something else at a place."""
+    """Return a copy with another value at a place."""
     result = copy.deepcopy(value)
     inner = result
     for key in path[:-1]:
@@ -115,7 +115,7 @@ def use(turn: Turn) -> None:
 
 
 def attempt(read: Callable[[Any], Turn], said: object) -> Turn | ChatError:
-    """What reading comes to."""
+    """Return the result of decoding, or its error."""
     try:
         return read(said)
     except ChatError as error:
@@ -123,7 +123,7 @@ def attempt(read: Callable[[Any], Turn], said: object) -> Turn | ChatError:
 
 
 def assert_usable_or_partial(outcome: Turn | ChatError, path: tuple[Any, ...]) -> None:
-    """A turn can be used, and an error tells what came."""
+    """Check that a turn can be used, or that an error contains the received parts."""
     if isinstance(outcome, Turn):
         use(outcome)
     else:
@@ -138,12 +138,12 @@ def test_unexpected_values_in_a_response_are_ignored_or_raise_a_chat_error(odd: 
 
 
 def whole(body: bytes) -> Turn:
-    """The turn in a whole response."""
+    """Return the turn in a complete response."""
     return decode(body, "p")
 
 
 def heard(events: list[Any]) -> Turn:
-    """The turn in a stream whose events come one by one."""
+    """Return the turn in a stream whose events arrive one by one."""
     decoder = StreamDecoder("p")
     for event in events:
         decoder.feed_json([event])

@@ -1,4 +1,4 @@
-"""Every store method refuses wrong arguments with an error that says what was expected and what came."""
+"""Every store method refuses wrong arguments with an error that states the expected and the given value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store refuses before it asks its database, and what it promises whatever that is."""
+"""Checks and guarantees of stores that do not depend on the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever waits for a change is told of it, and need not look again and again."""
+"""Tasks that wait for changes are notified instead of polling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOUND = 120
 
 @pytest.fixture(autouse=True)
 def nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is not woken sleeps on."""
+    """Disable periodic polls, so that only notifications wake a waiting task."""
     monkeypatch.setattr(_list_store, "_LONGEST_PAUSE", 1e6)
 
 
@@ -36,7 +36,7 @@ def watching() -> list[str]:
 
 
 async def woken_by(waiting: ConversationStore, writing: ConversationStore) -> Changes:
-    """What somebody is told who waits while a conversation is stored."""
+    """Return the changes that a waiting task receives while a conversation is stored."""
     cursor = (await waiting.changes()).cursor
     found: list[Changes] = []
 

@@ -35,14 +35,14 @@ from chat_store.testing.postgres_server import PostgresServer
 pytestmark = pytest.mark.anyio
 
 LOOKS = 2_000
-"""How often a run examines a conversation that is paused."""
+"""Number of times that a run examines a paused conversation."""
 ENOUGH = 3 * SMALLEST_TAIL
-"""More than a snapshot, the tail and the entries of one run."""
+"""Number of bytes that a snapshot, its tail and the entries of one run never exceed."""
 
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run that ends writes a snapshot."""
+    """Make every run that ends write a snapshot."""
     monkeypatch.setattr(_compaction, "SMALLEST_TAIL", 0)
     monkeypatch.setattr(_compaction, "LARGEST_RATIO", 0)
 
@@ -173,7 +173,7 @@ async def test_opening_a_conversation_after_many_claims_reads_a_bounded_amount(
 
 
 async def live(conversation: OpenConversation | FileConversation) -> None:
-    """Decide, execute and answer, in several runs."""
+    """Decide, execute and answer in several runs."""
     conversation.messages.tool("a").approve(by="ana")
     await conversation.claim()
     tool = conversation.messages.tool("a")

@@ -1,4 +1,4 @@
-"""What a journal comes to: decisions of several writers come together, tool by tool, in every order."""
+"""Decisions of several writers in one journal are merged per call, in every order."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ IDS = ("a", "b", "c")
 
 
 class TwoWriters:
-    """Two objects on one file, and what was promised about it."""
+    """State machine with two writers of one file and a record of the confirmed writes."""
 
     def __init__(self, path: Path, writers: Sequence[FileConversation]) -> None:
         self.path = path

@@ -29,7 +29,7 @@ class NotInFilesError(Exception):
 
 @final
 class Loaded:
-    """The part of a snapshot that a file has."""
+    """The part of a snapshot that a file provides."""
 
     def __init__(self, conversation: FileConversation) -> None:
         self.messages = conversation.messages
@@ -41,7 +41,7 @@ class Loaded:
 
 @final
 class Folder:
-    """A store whose conversations are files of one folder. It has the operations of `FileConversation` alone."""
+    """Store whose conversations are files in one folder. It has only the operations of `FileConversation`."""
 
     def __init__(self, path: Path, numbers: Iterator[int], now: Callable[[], datetime]) -> None:
         self._path = path
@@ -159,7 +159,7 @@ class Folder:
 
     @asynccontextmanager
     async def _only(self) -> AsyncGenerator[FileConversation | None]:
-        """Open the only file. Jobs are those of one file."""
+        """Open the only file, because jobs belong to a single file."""
         path, *others = [*self._path.glob("*.jsonl"), None]
         if path is None:
             yield None
@@ -247,7 +247,7 @@ DIFFERENT = {
     "a_conversation_that_is_not_stored_is_unknown": "a conversation that was only opened is not stored",
     "a_redacted_conversation_resumes": "was removed, replaced or truncated while it was open; open it again",
 }
-"""What files do otherwise: opening makes the file, and a replaced file has an error of its own."""
+"""Scenarios in which files differ: opening creates the file, and a replaced file raises its own error."""
 
 
 def outcome(name: str, folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""A conversation in one file: how it rests, how it is decided, and what its history tells.
+"""A conversation in one file: storage, decisions and history.
 
 Objects of one process exclude each other as those of several do; `tests/crash` has the processes.
 """
@@ -232,7 +232,7 @@ async def test_turns_added_by_two_writers_raise_a_conflict(path: Path) -> None:
 
 
 class Counted(FrozenList[Turn]):
-    """Turns that count how many of them were looked at."""
+    """List of turns that counts how many of them were read."""
 
     looked_at = 0
 
@@ -304,7 +304,7 @@ async def test_saving_fetches_turns_added_by_other_writers(path: Path) -> None:
 
 
 class Gate(Disk):
-    """A disk whose writes wait until they may go on."""
+    """Disk whose writes wait until a test releases them."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -364,7 +364,7 @@ async def test_cancelling_the_opening_of_a_file_closes_its_descriptors(path: Pat
 
 
 class Full(Disk):
-    """A disk that has no room left."""
+    """Disk without free space."""
 
     def write(self, fd: int, data: bytes) -> None:
         del fd, data

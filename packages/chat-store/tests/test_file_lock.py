@@ -1,4 +1,4 @@
-"""Locks that end with their process, and the rest of what the operating systems do differently."""
+"""File locks that end with their process, and other platform-specific file operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may change a stored conversation: claims, leases, fences, and decisions that come while a run is live."""
+"""Changes of a stored conversation: claims, leases, fences, and decisions during an active run."""
 
 from __future__ import annotations
 
@@ -368,7 +368,7 @@ def run_files(path: Path) -> list[str]:
 
 
 def kill(conversation: FileConversation) -> None:
-    """Let go of the lock of a run, as the system does when a process is killed."""
+    """Release the lock of a run, as the operating system does when a process is killed."""
     log = conversation._log  # pyright: ignore[reportPrivateUsage] - only the system drops a lock like this
     assert isinstance(log, FileLog)
     log.drop_lease()

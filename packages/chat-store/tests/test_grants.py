@@ -1,4 +1,4 @@
-"""Grants in stores and files, under runs of a chat: revoked meanwhile, compacted, and read by other processes."""
+"""Grants in stores and files during runs: revocation, compaction, and reads by other processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Open: TypeAlias = Callable[[], AbstractAsyncContextManager[Opened]]
 
 @pytest.fixture(params=["file", "sqlite", "memory"])
 async def opens(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Open]:
-    """A function that opens one conversation as another process would."""
+    """Return a function that opens one conversation as another process would."""
     if request.param == "file":
         yield lambda: FileConversation.open(tmp_path / "chat.jsonl")
         return

@@ -1,4 +1,4 @@
-"""What a journal tells an auditor."""
+"""The history of a conversation, as read from its journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs refuse values that cannot be stored, and their limits hold at the edge."""
+"""Limits of jobs, and values that cannot be stored."""
 
 from __future__ import annotations
 

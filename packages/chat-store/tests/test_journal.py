@@ -1,4 +1,4 @@
-"""The file in trouble: cut at any byte, damaged, replaced, on a full disk, or locked by a stranger."""
+"""Journals that are truncated at any byte, damaged, replaced, on a full disk, or locked by another process."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def stored(path: Path) -> Messages:
 
 
 async def journal_of_every_kind(path: Path) -> None:
-    """Each kind of line, once or twice."""
+    """Write a journal with each kind of line, once or twice."""
     async with FileConversation.create(path, waiting("one", "two")) as conversation:
         conversation.messages.tool("one").approve(by="ana")
         await conversation.claim()
@@ -96,7 +96,7 @@ async def journal_of_every_kind(path: Path) -> None:
 
 
 def read_at_once(path: Path) -> Messages:
-    """As `stored()`, but in this thread: for thousands of files."""
+    """Read a journal like `stored()`, but in this thread, for thousands of files."""
     log = FileLog(path, timedelta(seconds=30), Clock())
     try:
         return FileConversation(log, log.open("any"), 30, Clock()).messages
@@ -174,7 +174,7 @@ async def test_a_changed_last_line_feed_is_damage(path: Path, *, early: bool) ->
 
 
 def without_length(line: bytes) -> bytes:
-    """A line as early versions wrote it."""
+    """Return a line in the format of early versions, without its length."""
     body = re.sub(rb'"length":\d+,', b"", line)[: -len(b',"crc":"00000000"}')] + b"}"
     return b'%s,"crc":"%08x"}\n' % (body[:-1], crc32(body))
 
@@ -232,7 +232,7 @@ async def test_a_replaced_or_removed_file_is_detected(path: Path) -> None:
 
 
 class FullDisk(Disk):
-    """Writes the half of a line, and fails."""
+    """Disk that writes half of a line and then fails."""
 
     def write(self, fd: int, data: bytes) -> None:
         super().write(fd, data[: len(data) // 2])
@@ -296,7 +296,7 @@ async def test_a_file_lock_held_by_another_process_makes_writes_time_out(
 
 
 class SlowDisk(Disk):
-    """Says when it writes, and waits to be told to go on."""
+    """Disk that reports the start of each write and waits until a test releases it."""
 
     def __init__(self) -> None:
         self.began = threading.Event()

@@ -1,4 +1,4 @@
-"""The store in memory keeps every promise of a store."""
+"""The store in memory passes the store suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description of a conversation says whether it is open."""
+"""The description of a conversation, including whether the conversation is open."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def watching() -> list[str]:
 
 
 class Watched:
-    """A database that says when it was changed."""
+    """Fake database that reports changes."""
 
     def __init__(self) -> None:
         self.changes = threading.Semaphore(0)

@@ -1,4 +1,4 @@
-"""Connections are kept while they live, and the clock of the server is read as what it is."""
+"""The connection pool reuses working connections, and the server clock is read correctly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 def nothing(_: Connection) -> None:
-    """What is done with a new connection."""
+    """Prepare a new connection by doing nothing."""
 
 
 def begin() -> bytes:
@@ -42,7 +42,7 @@ def test_a_clock_read_during_an_update_is_not_ahead(monkeypatch: pytest.MonkeyPa
     clock, later = ServerClock(), NOON + timedelta(seconds=4)
 
     class Moment(float):
-        """What another thread does between the reading of the one value and of the other."""
+        """Number whose read runs an update in another thread."""
 
         def __sub__(self, other: float) -> float:
             monkeypatch.setattr(time, "monotonic", lambda: 1004.0)

@@ -1,4 +1,4 @@
-"""The store in PostgreSQL keeps every promise of a store, and those of a server that others use, too."""
+"""The PostgreSQL store passes the store suite and handles a shared server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TestPostgresStore(StoreConformance):
 
 
 class Database:
-    """A schema of the test's own, and a connection past every store."""
+    """A schema for one test, and a separate connection to it."""
 
     def __init__(self, server: PostgresServer) -> None:
         self.server = server
@@ -76,7 +76,7 @@ class Database:
 
     @contextmanager
     def holding(self, query: str) -> Generator[None]:
-        """Somebody who is in the middle of a transaction."""
+        """Return a context in which another transaction is open."""
         with psycopg.connect(self.dsn) as connection:
             connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(self.schema)))
             connection.execute(query.encode())
@@ -84,7 +84,7 @@ class Database:
             connection.rollback()
 
     def end_connections(self, last: str = "%") -> int:
-        """Cut the connections of the stores, as a server does that is started again; those that did this last."""
+        """Close the connections of the stores, as a server does that restarts."""
         query = (
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE application_name = 'chat-store' AND query LIKE %s"
@@ -102,7 +102,7 @@ def database(postgres: PostgresServer) -> Database:
 
 @pytest.fixture
 def own_server() -> Iterator[PostgresServer]:
-    """A server that may be killed."""
+    """Start a server that a test may kill."""
     with PostgresServer() as server:
         yield server
 
@@ -418,7 +418,7 @@ async def test_concurrent_workers_run_each_due_conversation_once(database: Datab
 
 
 async def test_changes_reports_writes_that_commit_in_another_order_than_they_began(database: Database) -> None:
-    """A number for each write, in the order of their beginnings, would be behind the cursor when the first one ends."""
+    """Numbers in order of start would be skipped."""
     async with database.store() as store:
         for name in "ab":
             await store.create(paused(name), id=name)
@@ -524,7 +524,7 @@ async def test_an_old_clock_reading_is_read_again_from_the_server(
 
 
 class FailingCommitter(Committer):
-    """Fails so many commits: before they are durable, or when they are, without saying so."""
+    """Committer that fails a number of commits, either before or after they are durable."""
 
     def __init__(self, failures: int, *, durable: bool = False) -> None:
         self.failures = failures

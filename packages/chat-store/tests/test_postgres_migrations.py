@@ -1,4 +1,4 @@
-"""Tables of any package are brought to a version, step by step, as a whole or not at all."""
+"""PostgreSQL tables of any package are upgraded step by step, completely or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECOND: Sequence[Sequence[LiteralString]] = [*FIRST, ["ALTER TABLE budgets ADD C
 
 
 class Database:
-    """A schema of the test's own, and tables with a version of their own."""
+    """A schema for one test, with versioned tables."""
 
     def __init__(self, server: PostgresServer) -> None:
         self.dsn = server.dsn

@@ -1,4 +1,4 @@
-"""A PostgreSQL for tests starts, ends, and leaves nothing behind."""
+"""The PostgreSQL server for tests starts, stops and leaves no files behind."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_starting_the_server_outside_its_block_is_refused() -> None:
 
 
 def test_the_server_runs_as_nobody_if_the_user_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may not."""
+    """PostgreSQL refuses to run as root."""
     nobody = pwd.getpwnam("nobody")
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert PostgresServer().runs_as == (nobody.pw_uid, nobody.pw_gid)

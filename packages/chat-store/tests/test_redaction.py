@@ -1,4 +1,4 @@
-"""Nothing of redacted content is left in messages, logs, files and rows."""
+"""Redacted content is removed from messages, logs, files and database rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of `ApprovalKeys` over stores and files: of any number that are redeemed at once, one decides."""
+"""Redeeming `ApprovalKeys` tokens with stores and files: of several concurrent tokens, one decides."""
 
 from __future__ import annotations
 

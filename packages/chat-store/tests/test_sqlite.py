@@ -1,4 +1,4 @@
-"""The store in a SQLite file keeps every promise of a store, and those of its file."""
+"""The SQLite store passes the store suite and handles problems of its file."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def copy_beside(source: Path, target: Path, suffix: str) -> None:
 
 @contextmanager
 def writing(path: Path) -> Generator[None]:
-    """Somebody who is in the middle of a write."""
+    """Return a context in which another connection holds the write lock."""
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -265,7 +265,7 @@ async def test_many_conversations_are_written_concurrently(path: Path) -> None:
 
 
 class FullDisk(Committer):
-    """Fails so many commits: before they are durable, or when they are, without saying so."""
+    """Committer that fails a number of commits, either before or after they are durable."""
 
     def __init__(self, failures: int, *, durable: bool = False) -> None:
         self.failures = failures

@@ -1,4 +1,4 @@
-"""Tables are brought to this version, step by step, as a whole or not at all."""
+"""SQLite tables are upgraded step by step, completely or not at all."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from typing_extensions import get_protocol_members
 
 
 async def count_due(open_store: Callable[[], ConversationStore]) -> int:
-    """Use a store by its protocol alone, as a worker does."""
+    """Count due conversations through the store protocol only, as a worker does."""
     async with open_store() as store:
         return len(await store.due())
 

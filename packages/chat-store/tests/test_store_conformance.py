@@ -1,4 +1,4 @@
-"""The scenarios find the faults that they name: stores that are wrong in one way each."""
+"""The store suite detects faulty stores, each with one fault."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RefusesDecisionsInRunningChats(StoreLog):
 
 
 class LosesChatsThatResume(StoreLog):
-    """Takes every suspended chat for one that waits."""
+    """Store that treats every suspended chat as waiting."""
 
     def _append_entry(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
         suspended = any(
@@ -62,7 +62,7 @@ class ForgetsTurns(StoreLog):
 
 
 class WritesAtTheEnd(StoreLog):
-    """Fast, and nothing is durable before the run has ended."""
+    """Store that writes nothing durably before the run ends."""
 
     _later: list[Batch]
 
@@ -121,7 +121,7 @@ class DropsWhatIsLate(StoreLog):
 
 
 class LeavesDeadRunsTheirFence(StoreLog):
-    """A compare-and-set of calls alone: the result of a run that comes back is refused, and forgotten."""
+    """Store that compares calls only: the late result of a run is refused but not recorded."""
 
     def _append_entry(self, transaction: WriteTransaction, fields: Document, batch: Batch, head: Head) -> Entry:
         given_up = not fields and head.lease_until is None and self._head.lease_until is not None
@@ -253,7 +253,7 @@ class AnswersWithTheNewestRevision(StoreLog):
 
 
 class RefusesOldRevisions(StoreLog):
-    """A compare-and-set of whole documents: nobody may decide one call while somebody decides another one."""
+    """Store that compares whole documents, so that decisions about different calls conflict."""
 
     def open_stored(self, revision: int | None = None) -> Messages:
         messages = super().open_stored(revision)
@@ -308,7 +308,7 @@ class ListsOuterCallsAlone(MemoryBackend):
 
 
 class ListsWhatWasDecided(MemoryBackend):
-    """An index from which nothing is ever deleted."""
+    """Store whose index of waiting calls never removes a call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -349,7 +349,7 @@ class KeepsWhatWasDeleted(MemoryBackend):
 
 
 class TakesIdsForTheSame(MemoryBackend):
-    """As a database does whose text has no case, and no spaces at its end."""
+    """Store that ignores case and trailing spaces of ids, as some databases do."""
 
     @contextmanager
     def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002
@@ -379,7 +379,7 @@ class TellsTwice(MemoryBackend):
 
 
 class TellsWhatIsOld(MemoryBackend):
-    """Its cursors stand still."""
+    """Store whose cursors do not advance."""
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         return replace(super().poll(since, due_after, now), position=since or "0")
@@ -396,7 +396,7 @@ class TellsOfTimesToCome(MemoryBackend):
 
 
 class RemembersNoCursor(MemoryBackend):
-    """Tells what comes while one waits, and nothing that came before."""
+    """Store that reports only changes made during the wait, and none made before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -417,7 +417,7 @@ class TakesAnyCursor(MemoryBackend):
 
 
 class TellsOneAtATime(MemoryBackend):
-    """And takes the others for told."""
+    """Store that reports one change and skips the others."""
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:
         result = super().poll(since, due_after, now)
@@ -432,7 +432,7 @@ class DoesNotWait(BaseStore):
 
 @dataclass(frozen=True)
 class Wrong:
-    """A fault, and the scenario that names it."""
+    """A fault, and the scenario that detects it."""
 
     scenario: str
     log: type[StoreLog] = StoreLog

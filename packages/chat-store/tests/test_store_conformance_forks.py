@@ -1,4 +1,4 @@
-"""The scenarios of forks and redactions find the faults that they name."""
+"""The scenarios for forks and redactions detect the faults that they name."""
 
 from __future__ import annotations
 

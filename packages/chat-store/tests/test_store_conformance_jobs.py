@@ -1,4 +1,4 @@
-"""The scenarios of owners, jobs and posts find the faults that they name."""
+"""The scenarios for owners, jobs and posts detect the faults that they name."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ListsJobsWithEveryKey(MemoryBackend):
 
 
 class _AnyJob:
-    """A transaction in which every job can be taken, whoever has it."""
+    """Transaction in which every job can be taken, even if another worker has it."""
 
     def __init__(self, jobs: JobTransaction, backend: MemoryBackend) -> None:
         self._jobs = jobs

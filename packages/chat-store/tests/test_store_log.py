@@ -1,4 +1,4 @@
-"""Random histories: whatever several people and processes do to one conversation, nothing acknowledged is lost."""
+"""Random histories: no acknowledged write is lost, for any actions of several users and processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALLS = ("a", "b", "c", "d")
 
 
 class World:
-    """One conversation, and what everybody who has it open was told to be durable."""
+    """One conversation, and the writes that were acknowledged as durable."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - no secret
@@ -45,7 +45,7 @@ class World:
 
 
 class Actor:
-    """A process that has the conversation open: a person decides in it, or a run goes on in it, one step at a time."""
+    """A process with the conversation open, in which a user decides calls or a run advances step by step."""
 
     def __init__(self, world: World, conversation: OpenConversation) -> None:
         self.world = world
@@ -65,7 +65,7 @@ class Actor:
             self.live = True
 
     async def decide(self) -> None:
-        """A person decides one call, and is told that it is stored; or is refused, and decides nothing."""
+        """Decide one call as a user. If the decision is refused, check that nothing was decided."""
         tool = self.conversation.messages.tool(self.world.random.choice(CALLS))
         name = str(self.world.random.random())
         retried = isinstance(tool.status, Interrupted)

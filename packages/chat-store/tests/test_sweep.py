@@ -1,4 +1,4 @@
-"""What nobody approved in time is rejected once, whoever else is at it."""
+"""Calls that were not approved in time are rejected once, even with concurrent sweeps and decisions."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_only_one_of_many_concurrent_sweeps_reports_a_call(tmp_path: Path)
 
 @final
 class Meddled(MemoryStore):
-    """A store in which something happens between the look of a sweeper and its write."""
+    """Store that runs a function between the read and the write of a sweep."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(now=clock)
@@ -146,7 +146,7 @@ class Meddled(MemoryStore):
         return found
 
     async def meddle(self, id: str) -> None:  # noqa: A002 - the field's own name
-        """Approve the first call that waits, in time by a clock that is behind."""
+        """Approve the first waiting call, in time according to a slow clock."""
         async with self.open(id) as conversation:
             tool = next(tool for tool in conversation.messages.pending() if isinstance(tool.status, Pending))
             tool.approve(at=self._now() - timedelta(hours=1))
@@ -229,7 +229,7 @@ def chat(clock: Clock, *, entered: anyio.Event | None = None, go_on: anyio.Event
 
 @asynccontextmanager
 async def running(store: MemoryStore, clock: Clock) -> AsyncGenerator[anyio.Event]:
-    """A run is in the middle of the call `busy` of the conversation `a`, until the event is set."""
+    """Keep a run of the conversation `a` inside the call `busy` until the event is set."""
     entered, go_on = anyio.Event(), anyio.Event()
 
     async def run() -> None:

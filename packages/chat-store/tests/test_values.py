@@ -1,4 +1,4 @@
-"""What is written to a column is what is read from it."""
+"""Values are read from columns as they were written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a conversation is due after a run that could not finish it: workers neither spin nor forget it."""
+"""Due times after runs that could not finish a conversation: workers neither retry in a loop nor forget it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ NO = NetworkError("no")
 
 
 class Mute:
-    """A provider that can do nothing."""
+    """Provider without any provider methods."""
 
     metadata = ScriptedProvider().metadata
 

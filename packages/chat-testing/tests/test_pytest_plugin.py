@@ -1,4 +1,4 @@
-"""The fixture `tape`, in a pytest of its own: what it records, what it replays, and what it says."""
+"""The fixture `tape` in a separate pytest process: recording, replay and messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_one(tape):
 
 @dataclass
 class Ran:
-    """What pytest said."""
+    """Result of a pytest run."""
 
     code: int
     output: str
@@ -59,7 +59,7 @@ Run: TypeAlias = Callable[..., Ran]
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the tests of a module in a pytest that knows the plugin, in `pytester.path`."""
+    """Run the tests of a module in a pytest with the plugin, in `pytester.path`."""
     monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 

@@ -1,4 +1,4 @@
-"""What was recorded once is said again: streams with their batches, refusals, errors, and in which order."""
+"""Recorded exchanges are replayed: streams with their batches, refusals and errors, in order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def asking(text: str = "hello", path: str = "/v1/chat") -> Request:
 
 
 class Clock:
-    """A second later each time it is asked."""
+    """Clock that advances by one second with each reading."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -170,7 +170,7 @@ async def test_transport_error_is_replayed_at_its_original_position(tmp_path: Pa
 
 
 class Kept:
-    """Keeps events that came before an error."""
+    """List that keeps the events received before an error."""
 
     def __init__(self, stream: Any, seen: list[bytes]) -> None:
         self.events = aiter(stream)

@@ -1,4 +1,4 @@
-"""What is not known to be harmless does not get onto a tape."""
+"""Only values known to be harmless are written to a tape."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def asking(path: str = "/v1/chat", body: bytes = b'{"a":1}', key: str = KEY) -> 
 
 
 async def taped(folder: Path, request: Request, *answers: Any, secrets: Secrets | None = None, **head: Any) -> str:
-    """The text of a tape of one stream, or of a whole answer where it is bytes."""
+    """Return the text of a tape with one stream, or with one complete response if the body is bytes."""
     mock = MockTransport()
     recording = RecordingTransport(mock, folder / "tape.json", secrets=secrets, overwrite=True)
     if answers and isinstance(answers[0], str):

@@ -1,4 +1,4 @@
-"""How a request finds its recorded answer, and what is said where it finds none."""
+"""Selection of the recorded response for a request, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def asking(
 
 
 async def recorded(folder: Path, *requests: Request) -> Path:
-    """A tape on which the n-th answer is the text `n`."""
+    """Record a tape whose n-th response is the text `n`."""
     mock = MockTransport()
     recording = RecordingTransport(mock, folder / "tape.json")
     for number, request in enumerate(requests, 1):
@@ -40,7 +40,7 @@ async def recorded(folder: Path, *requests: Request) -> Path:
 
 
 async def refused(tape: TapeTransport, request: Request) -> str:
-    """What is said to a request that is not on the tape, without the path of the file."""
+    """Return the error message for a request that is not on the tape, without the path of the file."""
     with pytest.raises(UsageError) as caught:
         await tape.send(request)
     return str(caught.value).partition("tape.json: ")[2]

@@ -1,4 +1,4 @@
-"""The kit for transports: its clauses, its claims, its report; and that a transport of forty lines passes it."""
+"""The transport suite: clauses, capabilities and report, and a short transport that passes it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ADVICE = (
     "The protocol that transports implement.",
     "Raises:",
 )
-"""What the documentation of the protocol says besides its promises."""
+"""Sentences of the protocol documentation that are advice and not requirements."""
 
 
 # A transport in a few lines: HTTP/1.0, whose answers end where their connections do
@@ -81,7 +81,7 @@ class PlainTransport:
                 yield EventStream(status, headers, batches)
 
     async def aclose(self) -> None:
-        """Nothing is open between two exchanges."""
+        """Do nothing, because no connection is open between exchanges."""
 
     @asynccontextmanager
     async def _exchange(self, request: Request) -> AsyncGenerator[tuple[int, Headers, AsyncGenerator[bytes]]]:
@@ -106,7 +106,7 @@ class PlainTransport:
 
 
 async def received(socket: SocketStream, idle: float | None) -> AsyncGenerator[bytes]:
-    """The head of an answer, then the chunks of its body."""
+    """Return the head of a response, then the chunks of its body."""
     data, head = b"", True
     while True:
         with translated("stream"), anyio.fail_after(idle):
@@ -142,7 +142,7 @@ class TestPlainTransportAtAUnixSocket(TransportConformance):
 
 
 def said(module: object) -> str:
-    """Every docstring of a module, with one space between two words."""
+    """Return every docstring of a module with normalized white space."""
     source = Path(str(getattr(module, "__file__", ""))).read_text(encoding="utf-8")
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)]

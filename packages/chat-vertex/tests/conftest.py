@@ -1,4 +1,4 @@
-"""A loopback Google, and an environment without credentials."""
+"""Fixtures: a loopback server for Google's services, and an environment without credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models on Google Cloud: addresses, bodies, tokens and refusals, against a loopback Google."""
+"""Models on Google Cloud: URLs, bodies, tokens and refusals, with a loopback server."""
 
 from __future__ import annotations
 

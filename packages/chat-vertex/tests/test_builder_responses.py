@@ -1,4 +1,4 @@
-"""Responses and requests that other clients of Vertex AI get wrong."""
+"""Unusual responses and requests of Vertex AI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials: what they request, what they refuse, and what they hide."""
+"""Credentials: token requests, refused content, and hidden secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables of the environment, their precedence, and the hosts and paths of a project."""
+"""Environment variables and their precedence, and the hosts and paths of a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of JSON Web Tokens, read by another library."""
+"""Signatures of JSON Web Tokens, verified by another library."""
 
 from __future__ import annotations
 

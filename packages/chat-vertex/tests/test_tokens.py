@@ -1,4 +1,4 @@
-"""The cache of tokens: one renewal for many waiters, early, and again after a failure or a cancellation."""
+"""The token cache: shared renewals, early renewals, and renewals after a failure or cancellation."""
 
 from __future__ import annotations
 

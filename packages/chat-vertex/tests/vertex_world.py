@@ -1,4 +1,4 @@
-"""A token server and a Vertex AI on the loopback interface, and credentials made on the spot."""
+"""A loopback server for token requests and Vertex AI, and generated credentials."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ JSON = {"content-type": "application/json"}
 
 @functools.cache
 def key_pair() -> tuple[str, str]:
-    """The private and the public key of the service account, in PEM format."""
+    """Return the private and the public key of the service account, in PEM format."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -48,7 +48,7 @@ def key_pair() -> tuple[str, str]:
 
 
 def account_json(token_uri: str = TOKEN_URI) -> dict[str, object]:
-    """The content of a service account's key file."""
+    """Return the content of a service account's key file."""
     return {
         "type": "service_account",
         "project_id": "file-project",
@@ -60,7 +60,7 @@ def account_json(token_uri: str = TOKEN_URI) -> dict[str, object]:
 
 
 def user_json(token_uri: str = TOKEN_URI) -> dict[str, object]:
-    """The content of the file that `gcloud auth application-default login` writes."""
+    """Return the content of the file that `gcloud auth application-default login` writes."""
     return {
         "type": "authorized_user",
         "client_id": "client-1.apps.googleusercontent.com",
@@ -72,7 +72,7 @@ def user_json(token_uri: str = TOKEN_URI) -> dict[str, object]:
 
 
 class Clock:
-    """A clock that a test moves."""
+    """Clock that only a test advances."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -85,7 +85,7 @@ class Clock:
 
 
 class Google:
-    """A token server, a metadata server and Vertex AI in one loopback server.
+    """Token server, metadata server and Vertex AI in one loopback server.
 
     Attributes:
         tokens: forms or paths of the token requests, in order.
@@ -159,5 +159,5 @@ class Google:
 
 
 def sent(exchange: Exchange) -> Any:
-    """The body of a request as JSON."""
+    """Return the body of a request as JSON."""
     return json.loads(exchange.body)

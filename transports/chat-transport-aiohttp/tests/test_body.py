@@ -1,4 +1,4 @@
-"""The body of an answer, where aiohttp itself would lose what came, wait for ever, or take a break for an end."""
+"""Response bodies that aiohttp alone would lose, wait for without end, or report as complete."""
 
 from __future__ import annotations
 

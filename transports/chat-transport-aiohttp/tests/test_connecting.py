@@ -1,4 +1,4 @@
-"""How a connection comes about: TLS, proxies, and what is told where it does not."""
+"""Opening connections: TLS, proxies, and the errors of failed attempts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_closing_a_tls_stream_early_closes_its_connection_immediately(tls:
 
 @pytest.fixture
 def full() -> Generator[str]:
-    """An address whose queue is full: nobody is accepted any more."""
+    """Return an address whose accept queue is full, so that no connection is accepted."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         address = listener.getsockname()
         waiting: list[socket.socket] = []

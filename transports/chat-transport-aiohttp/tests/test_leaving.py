@@ -1,4 +1,4 @@
-"""Leaving a stream, by any way and at any event, leaves nothing open: no connection, no task, no generator."""
+"""Closing a stream early, in any way and at any event, leaves no connection, task or generator open."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ask(host: str) -> Request:
 
 
 class Server:
-    """Sends some events at once and then none, and says when the client has gone."""
+    """Server that sends some events and then none, and records when the client disconnects."""
 
     def __init__(self, *, at_once: bool = True) -> None:
         self.left = threading.Event()
@@ -53,7 +53,7 @@ class Server:
 
 
 def open_generators() -> list[object]:
-    """The generators that are not finished, of the code that moves bytes."""
+    """Return the unfinished async generators of the transport code."""
     gc.collect()
     ours = ("aiohttp", "chat_core")
     generators = [item for item in gc.get_objects() if inspect.isasyncgen(item) and item.ag_frame is not None]

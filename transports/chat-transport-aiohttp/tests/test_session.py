@@ -1,4 +1,4 @@
-"""A session of the caller's, with what only such a session can have: decompression, cookies, headers, a closed door."""
+"""Sessions passed in by the caller, with their own decompression, cookies, headers and closing."""
 
 from __future__ import annotations
 

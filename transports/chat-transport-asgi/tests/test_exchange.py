@@ -1,4 +1,4 @@
-"""What a server would not pass on, in either direction."""
+"""ASGI messages that a server would not pass on, in both directions."""
 
 from __future__ import annotations
 

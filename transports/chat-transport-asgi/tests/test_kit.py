@@ -1,4 +1,4 @@
-"""The transport held to the kit, whose peer is an application here."""
+"""The transport conformance suite, with an application as the peer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDLESS = b": and so on, and so on\n" * 1000
 
 @dataclass
 class Playing:
-    """An application that answers as a `Play` says. No event loop is in it: it serves one after another."""
+    """Application that sends scripted responses. It needs no event loop of its own."""
 
     answer: Callable[[Received], Play]
     host: str = HOST

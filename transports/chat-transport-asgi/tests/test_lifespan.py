@@ -1,4 +1,4 @@
-"""What an application does before its first request, and behind its last one."""
+"""The lifespan of an application: startup before the first request, and shutdown after the last one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ASKED = Request("GET", "http", "app.example", "/")
 
 
 class Living:
-    """An application with a lifespan, that notes what happens to it."""
+    """Application with a lifespan that records its events."""
 
     def __init__(self, ends: Message | None = None, begins: Message | None = None) -> None:
         self.notes: list[str] = []

@@ -1,4 +1,4 @@
-"""An application and its reader, side by side: who waits for whom, and how each of them ends."""
+"""An application and its reader running concurrently: waiting for each other, and ending."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chunk(data: str = "", *, more: bool = True) -> Message:
 
 @dataclass
 class Application:
-    """Does what a test tells it, and notes how it ended."""
+    """Application that follows the instructions of a test and records how it ended."""
 
     does: Callable[[Receive, Send], Awaitable[object]]
     notes: list[str] = field(default_factory=list[str])
@@ -59,7 +59,7 @@ async def streamed(app: Application, leave_behind: int | None = None, request: R
 
 
 async def left_when(app: Application, ready: anyio.Event, grace: float) -> None:
-    """Leave a stream behind its first event, when the application is where the test wants it."""
+    """Exit a stream after its first event, as soon as the application has reached a given point."""
     async with AsgiTransport(app, grace=grace).stream(ASKED) as stream:
         async for _ in stream:
             await ready.wait()
@@ -142,7 +142,7 @@ async def test_a_send_of_the_application_waits_for_the_reader() -> None:
 
 
 class Some:
-    """So many events, and no more."""
+    """Iterator that yields a number of events and then stops."""
 
     def __init__(self, events: Any, count: int) -> None:
         self.events = events

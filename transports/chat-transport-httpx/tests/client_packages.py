@@ -1,4 +1,4 @@
-"""The packages whose clients the tests pass in. The package alone is tested with httpx, the workspace with both."""
+"""The packages whose clients the tests pass in: httpx, and httpx2 in the workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every test is run over the transport's own client and over one of each package that was passed in."""
+"""Fixtures that run each test with the transport's own client and with a passed client of each package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=["own", *NAMES])
 def opened(request: pytest.FixtureRequest) -> Callable[..., AbstractAsyncContextManager[HttpxTransport]]:
-    """Opens a transport, with settings, and closes it and its client."""
+    """Open a transport with settings, and close it and its client when the block exits."""
 
     @asynccontextmanager
     async def opened(

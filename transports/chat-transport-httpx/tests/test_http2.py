@@ -26,7 +26,7 @@ Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[HttpxTransport]]
 
 
 class H2Server:
-    """Answers each request with three events, and does not end the answer to the path `/open`."""
+    """Server that sends three events per request, and leaves the response to the path `/open` unfinished."""
 
     def __init__(self, authority: trustme.CA) -> None:
         self.resets = threading.Semaphore(0)

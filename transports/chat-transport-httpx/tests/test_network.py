@@ -1,4 +1,4 @@
-"""The sockets below httpx."""
+"""Network streams of the transport, below httpx."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD = b"POST /chat HTTP/1.1\r\nhost: a.example\r\ncontent-length: 2\r\n\r\n"
 
 
 class Recorder(httpcore.AsyncNetworkStream):
-    """Keeps what is written to it."""
+    """Network stream that records the written bytes."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -102,7 +102,7 @@ async def test_a_large_body_is_written_without_a_copy() -> None:
 
 
 class Alarmed(Recorder):
-    """The peer has sent an alert."""
+    """Network stream whose peer has sent a TLS alert."""
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109 - as above
         raise ssl.SSLError(1, "tlsv13 alert certificate required")
@@ -120,7 +120,7 @@ async def test_a_tls_alert_raises_a_read_or_write_error() -> None:
 
 
 class Encrypted(Recorder):
-    """A stream over TLS that speaks what was agreed."""
+    """TLS network stream with a negotiated protocol."""
 
     def __init__(self, protocol: str | None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A client of the caller's, with what only such a client can have: hooks, transports of its own, headers of its own.
+"""Clients passed in by the caller, with their own hooks, transports and headers.
 
 One of httpx and one of httpx2 are held to the same: what differs between them is the package.
 """
@@ -23,7 +23,7 @@ def package(request: pytest.FixtureRequest) -> Any:
 
 
 class Body:
-    """A body that is wanted as a stream of its package: see `client`."""
+    """Request body of the stream class of its package, see `client`."""
 
     def __init__(self, *, breaks: Exception | None = None) -> None:
         self.closed = False

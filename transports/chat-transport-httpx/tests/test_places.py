@@ -1,4 +1,4 @@
-"""What the transport's own clients remember of the places that they have asked."""
+"""URLs and cookies that the transport's own clients cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chat_transport_httpx import HttpxTransport
 
 
 class Server:
-    """Says `set-cookie` to the first request on it, and keeps what came."""
+    """Server that sets a cookie in its first response and records the requests."""
 
     def __init__(self) -> None:
         self.heads: list[str] = []

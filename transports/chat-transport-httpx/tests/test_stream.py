@@ -37,7 +37,7 @@ def ask(host: str, *, framing: Framing = "sse", idle: float | None = 10.0) -> Re
 
 
 async def refused(opened: Opened, host: str, *, framing: Framing = "sse", idle: float | None = 10.0) -> TransportError:
-    """The error that entering a stream raises."""
+    """Return the error that entering a stream raises."""
     async with opened() as transport:
         with pytest.raises(TransportError) as caught:
             async with transport.stream(ask(host, framing=framing, idle=idle)):
@@ -47,7 +47,7 @@ async def refused(opened: Opened, host: str, *, framing: Framing = "sse", idle: 
 
 
 async def broken(opened: Opened, host: str, *, idle: float | None = 10.0) -> tuple[list[bytes], TransportError]:
-    """The events, and the error that ended them."""
+    """Return the received events, and the error that ended them."""
     seen: list[bytes] = []
 
     async def read(stream: EventStream) -> None:
@@ -440,7 +440,7 @@ def _reset(exchange: Exchange) -> None:
 
 
 def _hang_up(_: Exchange) -> None:
-    """Returning without the last chunk closes the connection."""
+    """Close the connection by returning without the last chunk."""
 
 
 def _cut_chunk(exchange: Exchange) -> None:

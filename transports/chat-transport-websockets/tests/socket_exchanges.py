@@ -1,4 +1,4 @@
-"""Turns of the plainest protocol: the body is the frame, each frame that comes back an event, and `end` the last."""
+"""Exchanges of the default protocol: one frame per request, one event per frame, and `end` as the last event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from socket_server import SECONDS, Session
 
 
 async def at_once(_seconds: float) -> None:
-    """A clock that makes nobody wait."""
+    """Return immediately, in place of a back-off delay."""
 
 
 QUICK = BackOff(sleep=at_once)
@@ -39,7 +39,7 @@ def ask(
 async def opened(
     protocol: FrameProtocol | None = None, *, back_off: BackOff = QUICK, **options: Any
 ) -> AsyncGenerator[WebSocketTransport]:
-    """A transport that waits for no back-off, and is closed at the end."""
+    """Open a transport without back-off delays, and close it when the block exits."""
     transport = WebSocketTransport(protocol, back_off=back_off, **options)
     try:
         yield transport
@@ -48,13 +48,13 @@ async def opened(
 
 
 async def read(transport: WebSocketTransport, request: Request) -> list[bytes]:
-    """All events of a turn."""
+    """Return all events of an exchange."""
     async with transport.stream(request) as stream:
         return [event.data async for event in stream]
 
 
 def ways(transport: WebSocketTransport) -> tuple[Callable[[Request], Awaitable[object]], ...]:
-    """Both ways of asking."""
+    """Return both methods of sending a request."""
 
     async def stream(request: Request) -> object:
         return await read(transport, request)
@@ -63,13 +63,13 @@ def ways(transport: WebSocketTransport) -> tuple[Callable[[Request], Awaitable[o
 
 
 def three(session: Session, message: bytes) -> None:
-    """An answer of two events and an end, each with the question in it."""
+    """Return a response of two events and an end, each of which contains the request."""
     text = message.decode()
     session.send(f"{text} 1", f"{text} 2", f"{text} end")
 
 
 async def until_it_stops(number: Callable[[], int], limit: int) -> None:
-    """Wait until a number grows no more, or is over its limit.
+    """Wait until a number no longer grows, or exceeds its limit.
 
     A machine that is slow can end this too early, and then less is seen: what does grow no more is never over it.
     """
@@ -81,7 +81,7 @@ async def until_it_stops(number: Callable[[], int], limit: int) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for something that another thread does."""
+    """Wait until a condition that another thread fulfills is true."""
     async with asyncio.timeout(SECONDS):
         while not condition():  # noqa: ASYNC110 - another thread does it
             await asyncio.sleep(0.01)

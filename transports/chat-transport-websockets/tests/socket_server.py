@@ -1,4 +1,4 @@
-"""A WebSocket server on the loopback interface that does what a test tells it, frame by frame, well or badly."""
+"""A WebSocket server on the loopback interface that a test controls frame by frame."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SECONDS = 30.0
 
 
 class ClientGoneError(Exception):
-    """The client has left, or the server ends."""
+    """Error raised if the client has disconnected, or if the server is closing."""
 
 
 @contextmanager
 def leaving() -> Generator[None]:
-    """A connection that has been closed is one that the client has left."""
+    """Return a context manager that converts a closed connection to `ClientGoneError`."""
     try:
         yield
     except InvalidState:
@@ -36,7 +36,7 @@ def leaving() -> Generator[None]:
 
 
 class Session:
-    """A connection of a client.
+    """Connection of a client.
 
     Attributes:
         number: which one it is, from 0.
@@ -59,7 +59,7 @@ class Session:
 
     @property
     def is_open(self) -> bool:
-        """Whether messages can be sent."""
+        """Return whether messages can be sent."""
         return self._protocol.state is State.OPEN
 
     def send(self, *messages: str | bytes) -> None:
@@ -79,45 +79,45 @@ class Session:
             self._flush()
 
     def accept(self, response: Response) -> None:
-        """Answer the handshake."""
+        """Accept the handshake."""
         with self._lock:
             self._protocol.send_response(response)
             self._flush()
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say goodbye."""
+        """Close the connection with a close frame."""
         with self._lock, leaving():
             self._protocol.send_close(code, reason)
             self._flush()
 
     def raw(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         try:
             self.connection.sendall(data)
         except OSError:
             raise ClientGoneError from None
 
     def abort(self, *, reset: bool = False) -> None:
-        """End the connection without a goodbye; if it is `reset`, with an error for whoever reads."""
+        """End the connection without a close frame, with `reset` by a TCP reset."""
         with suppress(OSError):
             if reset:
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.shutdown(socket.SHUT_RD if reset else socket.SHUT_RDWR)
 
     def wait(self, event: threading.Event) -> None:
-        """Wait for something, as long as the client is there."""
+        """Wait for an event, as long as the client is connected."""
         while not event.wait(0.01):
             if self.closed.is_set() or self._ending.is_set():
                 raise ClientGoneError
 
     def wait_closed(self) -> None:
-        """Wait until the client has left."""
+        """Wait until the client has disconnected."""
         while not self.closed.wait(0.05):
             if self._ending.is_set():
                 raise ClientGoneError
 
     def receive(self) -> list[Request | Frame]:
-        """What comes next; nothing at the end."""
+        """Return the received frames, or an empty list at the end of the connection."""
         try:
             data = self.connection.recv(65536)
         except OSError:
@@ -146,7 +146,7 @@ class Session:
 
 
 class SocketServer:
-    """Hands each message of each client to `handler`, in a thread of its own.
+    """Server that passes each message of each client to `handler`, in a separate thread.
 
     Args:
         handler: called with the session and the message.
@@ -181,7 +181,7 @@ class SocketServer:
 
     @property
     def connections(self) -> int:
-        """How many connections it has accepted."""
+        """Number of accepted connections."""
         return len(self.sessions)
 
     def __enter__(self) -> Self:
@@ -256,7 +256,7 @@ class SocketServer:
 
 
 def refusal(status: int, body: bytes, **headers: str) -> Response:
-    """An answer to a handshake that is none."""
+    """Return a response that refuses a handshake."""
     fields = Headers([(name.replace("_", "-"), value) for name, value in headers.items()])
     fields["content-length"] = str(len(body))
     return Response(status, "Whatever", fields, body)

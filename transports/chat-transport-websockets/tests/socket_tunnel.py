@@ -1,4 +1,4 @@
-"""The plays of the kit over WebSockets: whole requests in a frame, and answers of a head and pieces, by a key."""
+"""Scripted responses of the conformance suite over WebSockets: one frame per request, and keyed response frames."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from chat_transport_websockets import FrameProtocol
 from socket_server import ClientGoneError, Session, SocketServer
 
 LIMIT = 1_000_000
-"""The longest event, and the longest message."""
+"""Maximum length of an event and of a message."""
 
 
 class Tunnel(FrameProtocol):
-    """HTTP in frames. A piece of a body has its bytes, for `send()`, and the events it completes, for `stream()`."""
+    """Frame protocol for HTTP. A frame with a piece of a body contains its bytes and its events."""
 
     @property
     def acknowledged(self) -> bool:
@@ -46,7 +46,7 @@ class Tunnel(FrameProtocol):
 
 
 class Shared(Tunnel):
-    """The same, many turns on a connection."""
+    """The same protocol with several exchanges on one connection."""
 
     @property
     def multiplexed(self) -> bool:
@@ -55,7 +55,7 @@ class Shared(Tunnel):
 
 @dataclass
 class TunnelPeer:
-    """A peer of the kit."""
+    """Peer of the conformance suite."""
 
     answer: Callable[[Received], Play]
     host: str = ""
@@ -70,7 +70,7 @@ class TunnelPeer:
         return self.server.connections if self.server is not None else 0
 
     def handle(self, session: Session, message: bytes) -> None:
-        """Answer a request."""
+        """Respond to a request."""
         key, method, path, headers, body, framing = cast("list[Any]", json.loads(message))
         fields = Headers([(name, value) for name, value in headers])
         received = Received(method, path, fields, base64.b64decode(body))
@@ -111,7 +111,7 @@ class TunnelPeer:
 
 @dataclass
 class Saying:
-    """An answer on its way, and what cuts it into events."""
+    """Response in progress, with the parser that splits it into events."""
 
     session: Session
     key: str
@@ -122,7 +122,7 @@ class Saying:
         self.session.send(json.dumps({"key": self.key, **fields}))
 
     def piece(self, step: bytes) -> None:
-        """A piece, with the events that it completes. What cannot be cut is no frame of this protocol."""
+        """Send a piece with the events that it completes. An invalid piece becomes an invalid frame."""
         try:
             events = self.framer.feed(step)
         except TransportError as error:
@@ -147,7 +147,7 @@ class Saying:
 
 @contextmanager
 def tunnelled(answer: Callable[[Received], Play]) -> Generator[TunnelPeer]:
-    """A server that plays."""
+    """Run a server that sends scripted responses."""
     peer = TunnelPeer(answer)
     with SocketServer(peer.handle) as server:
         peer.server, peer.host = server, server.host
@@ -156,7 +156,7 @@ def tunnelled(answer: Callable[[Received], Play]) -> Generator[TunnelPeer]:
 
 @contextmanager
 def deaf() -> Generator[TunnelPeer]:
-    """A server that accepts connections and reads nothing."""
+    """Run a server that accepts connections and reads nothing."""
     peer = TunnelPeer(lambda _: Play())
     with SocketServer(peer.handle, reads=False) as server:
         peer.host = server.host

@@ -1,4 +1,4 @@
-"""How a connection ends within a turn, and what that is called."""
+"""Connections that end during an exchange, and the errors that are raised."""
 
 from __future__ import annotations
 
@@ -169,11 +169,11 @@ async def test_a_server_that_reads_nothing_raises_a_timeout() -> None:
 
 
 class Frames(FrameProtocol):
-    """The plainest."""
+    """Default frame protocol."""
 
 
 class Slow:
-    """A connection that takes a third of a message, of letters of three bytes each, whenever somebody looks."""
+    """Connection that accepts a third of a message, split inside characters, at each check."""
 
     def __init__(self) -> None:
         self.response = None

@@ -1,4 +1,4 @@
-"""The transport held to the kit, whose plays come over a socket: a turn to a connection, and many turns on one."""
+"""The transport conformance suite over WebSockets, with one and with many exchanges per connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One turn at a time on a connection."""
+"""Connections that serve one exchange at a time."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_connections_are_not_shared_between_urls_or_credentials() -> None:
 
 
 class Odd(FrameProtocol):
-    """Frames of JSON: `{"say": …}`, with an end of their own, and a status where something is wrong."""
+    """Frame protocol with JSON frames, its own end marker, and an error status."""
 
     def ask(self, request: Request, key: str, /) -> bytes:
         return json.dumps({"method": request.method, "key": key}).encode()
@@ -255,7 +255,7 @@ async def test_a_protocol_error_before_sending_is_raised_and_keeps_the_connectio
 
 
 class Headed(Odd):
-    """The first frame is a status."""
+    """Frame protocol whose first frame contains the status."""
 
     @property
     def acknowledged(self) -> bool:

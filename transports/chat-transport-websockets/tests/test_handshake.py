@@ -1,4 +1,4 @@
-"""How a connection comes about, or does not."""
+"""Opening handshakes that succeed or fail."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tls(authority: trustme.CA) -> ssl.SSLContext:
 
 
 def secretly(scheme: str, host: str) -> Request:
-    """A request with secrets in its headers and its query."""
+    """Return a request with secrets in its headers and its query."""
     headers = (
         ("authorization", f"Bearer {SECRET}"),
         ("content-type", "application/json"),
@@ -218,7 +218,7 @@ async def test_closing_a_tls_stream_early_closes_its_connection_immediately(tls:
 
 
 class Proxy:
-    """A proxy that connects to one place, whatever it is asked for."""
+    """Proxy that connects to one address, regardless of the requested address."""
 
     def __init__(self, target: str) -> None:
         self.target = target

@@ -1,4 +1,4 @@
-"""Many turns at once on one connection, told apart by their keys: a protocol like JSON-RPC."""
+"""Concurrent exchanges on one connection, identified by keys, with a protocol like JSON-RPC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Rpc(FrameProtocol):
-    """Calls with an id, notifications that have it in their parameters, and a result or an error at the end."""
+    """Frame protocol with call ids, notifications that contain the id, and a final result or error."""
 
     @property
     def multiplexed(self) -> bool:
@@ -48,7 +48,7 @@ class Rpc(FrameProtocol):
 
 
 class Cancelling(Rpc):
-    """The same, and a call can be cancelled."""
+    """The same protocol with cancel frames."""
 
     def cancel(self, key: str, /) -> str | None:
         return json.dumps({"jsonrpc": "2.0", "method": "$/cancel", "params": key})
@@ -63,7 +63,7 @@ def result(key: str, text: str) -> str:
 
 
 def answering(session: Session, message: bytes) -> None:
-    """Two pieces and a result, each with the question in it."""
+    """Respond with two pieces and a result, each of which contains the request."""
     call = json.loads(message)
     if "id" in call:
         key, text = call["id"], call["params"]

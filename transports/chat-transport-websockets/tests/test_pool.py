@@ -1,4 +1,4 @@
-"""How long connections are kept, and how soon one is opened again."""
+"""Connection pool: lifetime of connections, and delays before reconnecting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from socket_server import Session, SocketServer, refusal
 
 
 class Keyed(FrameProtocol):
-    """Frames that begin with their key."""
+    """Frame protocol whose frames begin with their key."""
 
     @property
     def multiplexed(self) -> bool:
@@ -30,7 +30,7 @@ class Keyed(FrameProtocol):
 
 
 class Clock:
-    """A clock that writes down how long it was to wait, and a die that always shows the highest number."""
+    """Clock that records requested delays, with random numbers that are always the maximum."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
