@@ -38,6 +38,7 @@ CODE: Final = re.compile(r"(^ *```.*?^ *```|`[^`\n]+`)", re.MULTILINE | re.DOTAL
 ALSO: Final = (
     "chat_core.blocking",
     "chat_core.errors",
+    "chat_core.notebook",
     "chat_core.transport.content_encoding",
     "chat_core.transport.content_type",
     "chat_core.transport.duplex",
