@@ -372,7 +372,7 @@ async def test_a_forgotten_fact_is_stored_if_a_later_turn_states_it(tmp_path: Pa
 
 
 class Embedder:
-    """An embedder whose first request fails."""
+    """An embedder whose first two requests fail."""
 
     metadata = ProviderMeta("test", "constant")
 
@@ -382,7 +382,7 @@ class Embedder:
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         assert options == ChatOptions()
         self.requests += 1
-        if self.requests == 1:
+        if self.requests <= 2:
             raise ServerError("the embedder is down")
         return EmbeddingsResponse(tuple((1.0,) for _ in texts))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class Embedder:
         self,
         model: str = "letters",
         *,
-        fails_at: int | None = None,
+        fails_at: Collection[int] = (),
         vector: tuple[float, ...] | None = None,
         refuses: str | None = None,
     ) -> None:
@@ -52,7 +52,7 @@ class Embedder:
         assert options == ChatOptions()
         self.requests += 1
         self.texts += texts
-        if self.requests == self.fails_at:
+        if self.requests in self.fails_at:
             raise ServerError("the embedder is down")
         if self.refuses is not None and any(self.refuses in text for text in texts):
             raise InvalidRequestError("it is refused")
@@ -313,7 +313,7 @@ async def test_texts_without_a_vector_do_not_prevent_the_comparison_of_others(
     await tell(memory, "kettle", conversation="tea")
     await Recall(memory, Embedder()).embed("ana")
     await tell(memory, "qqq", conversation="new")
-    result = await Recall(memory, Embedder(fails_at=1)).search("ana", "tekkle")
+    result = await Recall(memory, Embedder(fails_at=(1, 2))).search("ana", "tekkle")
     assert (texts(result), result.degraded) == (["kettle"], True)
     assert "new texts in the scope 'ana' have no vectors yet: the embedder is down" in caplog.text
     assert "1 of 11 texts in the scope 'ana' have no vector" in caplog.text
@@ -456,7 +456,7 @@ async def test_a_search_with_a_failing_embedder_uses_words(
     memory: SqliteMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     await tell(memory, "tea zzz")
-    recall = Recall(memory, Embedder(fails_at=2))
+    recall = Recall(memory, Embedder(fails_at=(2,)))
     await recall.embed("ana")
     result = await recall.search("ana", "tea")
     assert result.degraded
@@ -501,14 +501,14 @@ async def test_vectors_of_another_length_can_be_dropped_and_computed_again(
 async def test_embedding_continues_after_a_failure(memory: SqliteMemory) -> None:
     await tell(memory, *(f"tea {n}" for n in range(5)))
     with pytest.raises(ServerError):
-        await Recall(memory, Embedder(fails_at=2)).embed("ana", batch=2)
+        await Recall(memory, Embedder(fails_at=(2, 3))).embed("ana", batch=2)
     assert await Recall(memory, Embedder()).embed("ana", batch=2) == 3
 
 
 async def test_vectors_of_another_embedder_are_not_used(memory: SqliteMemory) -> None:
     await tell(memory, "tea")
     await Recall(memory, Embedder("one")).embed("ana")
-    other = Recall(memory, Embedder("two", fails_at=1))
+    other = Recall(memory, Embedder("two", fails_at=(1, 2)))
     assert (await other.search("ana", "tea")).degraded
     assert await other.embed("ana") == 1
     assert len((await memory.scope("ana").vectors("test/one"))[0]) == 1

@@ -212,8 +212,9 @@ class Recall:
     async def embed(self, scope: str, *, batch: int = 100) -> int:
         """Compute and store the missing vectors of this embedder, and return the number of stored vectors.
 
-        Each batch is stored when it is complete, so a call after a crash continues. A text that the embedder refuses
-        gets a vector of zeros, so that only its words are searched, and a warning is logged.
+        Each batch is stored when it is complete, so a call after a crash continues. A text that the embedder refuses,
+        or fails for twice while it accepts other texts, gets a vector of zeros, so that only its words are searched,
+        and a warning is logged.
 
         Args:
             scope: the name of the scope.
@@ -223,8 +224,8 @@ class Recall:
             UsageError: there is no embedder.
             ChatError: the embedder failed.
         """
-        embedder, stored = self._require_embedder(), 0
-        while added := await embed_batch(self._memory.scope(scope), embedder, batch):
+        stored = 0
+        while added := await self._embed_batch(scope, batch):
             stored += added
         return stored
 
@@ -256,12 +257,17 @@ class Recall:
             raise UsageError(msg)
         return self._embedder
 
+    async def _embed_batch(self, scope: str, size: int) -> int:
+        embedder = self._require_embedder()
+        uncached = self._question_embedder or embedder
+        return await embed_batch(self._memory.scope(scope), embedder, size, uncached=uncached)
+
     async def _load_index(self, scope: str) -> ScopeIndex:
         if (index := await self._indexes.find(scope)) is not None:
             return index
         if self._embedder is not None:
             try:
-                await embed_batch(self._memory.scope(scope), self._embedder, _EMBEDDED_BY_SEARCH)
+                await self._embed_batch(scope, _EMBEDDED_BY_SEARCH)
             except (ChatError, TimeoutError) as error:
                 _log.warning("new texts in the scope %r have no vectors yet: %s", scope, error)
         index = await self._indexes.read(scope)
