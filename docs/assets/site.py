@@ -103,7 +103,7 @@ CORE: Final[Mapping[str, tuple[str, str, str]]] = {
         "blocking",
     ),
     "messages": ("Messages, turns and calls", "messages messages.function_call", "messages"),
-    "answers": ("Answers, pauses and events", "response events usage", ""),
+    "answers": ("Answers, pauses and events", "response events usage", "notebook"),
     "tools": (
         "Tools, policies and approvals",
         (

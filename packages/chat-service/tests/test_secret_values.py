@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import keyring
 import keyring.backends.fail
@@ -115,10 +116,11 @@ def test_a_secret_is_stored_only_in_a_keyring(tmp_path: Path) -> None:
 
 
 def test_a_keyring_that_stores_nothing_or_plain_text_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail: Any = keyring.backends.fail
     plain = type("PlaintextKeyring", (), {"__module__": "keyrings.alt.file"})()
     safe = type("Keyring", (), {"__module__": "keyring.backends.SecretService"})()
     found: list[object] = []
-    for backend in (plain, keyring.backends.fail.Keyring(), safe):
+    for backend in (plain, fail.Keyring(), safe):
         monkeypatch.setattr(keyring, "get_keyring", lambda backend=backend: backend)
         found.append(find_keyring()[0])
 
