@@ -1,8 +1,8 @@
-"""Network streams for httpcore that send a request, and check an idle connection, with one system call.
+"""Network streams for httpcore that use fewer system calls and return fewer chunks.
 
 httpcore writes the headers and the body of a request with one system call each. These streams buffer the headers until
 the next write or read, so small bodies are sent together with them. This causes no delay, because httpcore reads no
-response before it has written the whole request.
+response before it has written the whole request. An idle connection is checked with one system call.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Iterable
 from typing import Any, Final, final
 
+from chat_transport_httpx._chunks import ChunkJoiner
 from chat_transport_httpx._packages import httpcore
 
 _HEAD_ENDS: Final = b"\r\n\r\n"
@@ -24,11 +25,12 @@ _MAX_JOINED_BYTES: Final = 65536
 class BufferedStream(httpcore.AsyncNetworkStream):
     """A network stream for httpcore that sends the headers of a request together with its body."""
 
-    __slots__ = ("_buffered_headers", "_poll", "_socket", "_stream")
+    __slots__ = ("_buffered_headers", "_chunks", "_poll", "_socket", "_stream")
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
         self._buffered_headers = b""
+        self._chunks = ChunkJoiner()
         self._socket: Any = None
         self._poll: select.poll | None = None
 
@@ -37,7 +39,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         if self._buffered_headers:
             await self._write_buffer(b"", timeout)
         try:
-            return await self._stream.read(max_bytes, timeout)
+            return self._chunks.join(await self._stream.read(max_bytes, timeout))
         except ssl.SSLError as error:
             # A TLS alert, such as a required client certificate. httpcore does not translate it here.
             raise httpcore.ReadError(str(error)) from error
@@ -46,6 +48,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         """Send bytes. If they are the headers of a request, buffer them until the next write or read."""
         if not self._buffered_headers and buffer.endswith(_HEAD_ENDS) and _HTTP_1 in buffer:
             self._buffered_headers = buffer
+            self._chunks.start(buffer)
         elif self._buffered_headers or buffer:
             await self._write_buffer(buffer, timeout)
 
