@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from chat_core import Messages, NamedTool
-from chat_terminal import commands
 from chat_terminal.sessions import Sessions
 
 ANSWERED, FAILED, MISUSED, WAITS = 0, 1, 2, 3
@@ -318,22 +317,6 @@ def test_invalid_tool_choice_is_a_usage_error(
 
     assert ended.code == MISUSED
     assert told in ended.err
-
-
-@pytest.mark.parametrize(
-    ("model", "temperature"),
-    [("local", 0), ("local --temperature 0.7", 0.7), ("local:own.gguf", None), ("openai:x", None)],
-)
-def test_default_temperature_applies_only_to_the_bundled_model(
-    chat: Any, watched: Any, monkeypatch: pytest.MonkeyPatch, model: str, temperature: float | None
-) -> None:
-    def chosen(_name: str, _base_url: str | None) -> object:
-        return importlib.import_module("watched").model
-
-    monkeypatch.setattr(commands, "build_model", chosen)
-    chat("Pay Bo.", "--tools", "mine:tools", "--model", *model.split())
-
-    assert [asked for asked, _ in watched] == [temperature]
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------------

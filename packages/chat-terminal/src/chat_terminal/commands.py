@@ -5,49 +5,33 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import anyio
 import click
-from chat_core import ChatOptions, ChatResponse, PendingToolsError
+from chat_core import Paused, PendingToolsError, StructuredResponse
 from chat_core.messages import Content
 from chat_store import UnknownConversationError
-from click.core import ParameterSource
 
 from chat_terminal import vendor_commands
 from chat_terminal.command_words import require_question
-from chat_terminal.controlling_terminal import find_approver
 from chat_terminal.dialog import Dialog
 from chat_terminal.inputs import build_parts, read_piped_input
-from chat_terminal.models import COMPLETIONS, LOCAL, build_model, make_absolute
-from chat_terminal.runner import Outcome, Runner, format_failure, format_outcome, user_may_decide
-from chat_terminal.screen import Screen, format_call, replace_control_characters
+from chat_terminal.model_options import add_model_options, build_runner, choose_system_prompt, resolve_settings
+from chat_terminal.runner import Outcome, format_failure, format_outcome
+from chat_terminal.screen import format_call, replace_control_characters
 from chat_terminal.session_texts import find_sessions, format_content
 from chat_terminal.sessions import Session, Sessions
-from chat_terminal.tool_options import Approve, load_scopes, parse_tool_choice
 
 ANSWERED, FAILED, WAITS, INTERRUPTED = 0, 1, 3, 130
 """Exit codes: answered, run failed, a call waits for a decision, ctrl-C. Click uses 2 for usage errors."""
 
-_LOCAL_TOKENS: Final = 400
-_LOCAL_TEMPERATURE: Final = 0.0
-_LOCAL_SYSTEM: Final = "You are a helpful assistant."
-"""Defaults for small local models, which may never stop, ramble at higher temperatures and need a system prompt.
-
-The token limit and the system prompt apply to every local model, the temperature only to the bundled one.
-"""
-
 _ARGUMENTS: Final = "chat_terminal.words"
 _SESSION: Final = "chat_terminal.session"
 """Keys of `Context.meta` under which the command line and the session name are stored for failure reports."""
-
-_SESSION_SETTINGS: Final = ("model", "base_url", "tools")
-"""Names of the options that are stored with a session and reused for later questions."""
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class QuestionGroup(click.Group):
@@ -135,41 +119,6 @@ _STORE: Final = click.option(
 """The option `--store` of every command, so that it can also follow the command's name."""
 
 
-def _model_options(command: F) -> F:
-    """Decorate a Click command with the options that select a model and its tools."""
-    options = [
-        click.option(
-            "--model", "-m", default=LOCAL, envvar="CHAT_MODEL", show_default=True, help="Model: PROVIDER:NAME."
-        ),
-        click.option("--base-url", envvar="CHAT_BASE_URL", help="URL of the server for --model completions:NAME."),
-        click.option(
-            "--tools", "-t", multiple=True, metavar="MODULE", help="Tools: a module or file.py, or MODULE:NAME."
-        ),
-        click.option(
-            "--approve",
-            type=click.Choice(["ask", "all", "none"]),
-            default="ask",
-            show_default=True,
-            help="How calls without a policy are decided.",
-        ),
-        click.option(
-            "--tool-choice",
-            metavar="auto|required|none|TOOL",
-            help="Whether the model must call a tool before it answers, and which one.",
-        ),
-        click.option(
-            "--temperature",
-            type=float,
-            help="Sampling temperature. Default: 0 for the local model, else the provider's default.",
-        ),
-        click.option("--max-tokens", type=click.IntRange(min=1), help="Maximum number of tokens of an answer."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @click.group(
     cls=QuestionGroup,
     help="""Ask a model: `chat "a question"`, with files, pipes, tools and sessions.
@@ -208,7 +157,7 @@ for _command in vendor_commands.COMMANDS:
 @click.option("--system", "-s", help="System prompt of a new session.")
 @click.option("--session", help="Name of the session to continue or to create.")
 @click.option("--continue", "-c", "resume_last", is_flag=True, help="Continue the last session.")
-@_model_options
+@add_model_options
 @click.pass_obj
 def ask(
     sessions: Sessions,
@@ -230,18 +179,16 @@ def ask(
         system: system prompt of a new session.
         session: name of the session; it is created if it does not exist.
         resume_last: whether to use the last session.
-        **model_options: values of the options from `_model_options`.
+        **model_options: values of the options from `add_model_options`.
     """
     _require_session_name(session, resume_last=resume_last)
     parts = build_parts(words, read_piped_input(sys.stdin), files)
     known, settings = _find_session(sessions, session, model_options, resume_last=resume_last)
-    if system is None and str(settings["model"]).startswith(LOCAL):
-        system = _LOCAL_SYSTEM
-    runner = _build_runner(sessions, **cast("Any", model_options | settings))
+    runner = build_runner(sessions, **cast("Any", model_options | settings))
     name = sessions.record_use(known.id if known else session, " ".join(words) or "piped in", settings)
     click.get_current_context().meta[_SESSION] = name
     try:
-        outcome = runner.ask(name, parts, system)
+        outcome = runner.ask(name, parts, choose_system_prompt(system, settings))
     except PendingToolsError as error:
         msg = f"a call in this session waits for a decision; decide it first: chat resume {shlex.quote(name)}"
         raise click.ClickException(msg) from error
@@ -253,7 +200,7 @@ def ask(
 @click.option("--system", "-s", help="System prompt of a new session.")
 @click.option("--session", help="Name of the session to continue or to create.")
 @click.option("--continue", "-c", "resume_last", is_flag=True, help="Continue the last session.")
-@_model_options
+@add_model_options
 @click.pass_obj
 def talk(
     sessions: Sessions,
@@ -271,25 +218,23 @@ def talk(
         system: system prompt of a new session.
         session: name of the session; it is created if it does not exist.
         resume_last: whether to use the last session.
-        **model_options: values of the options from `_model_options`.
+        **model_options: values of the options from `add_model_options`.
     """
-    if model_options["as_json"] or not sys.stdin.isatty():
-        msg = 'a dialog needs a terminal, without --json: for one question, use chat "a question"'
+    if model_options["as_json"] or model_options["schema"] is not None or not sys.stdin.isatty():
+        msg = 'a dialog needs a terminal, without --json and --schema: for one question, use chat "a question"'
         raise click.UsageError(msg)
     _require_session_name(session, resume_last=resume_last)
     known, settings = _find_session(sessions, session, model_options, resume_last=resume_last)
-    if system is None and str(settings["model"]).startswith(LOCAL):
-        system = _LOCAL_SYSTEM
-    runner = _build_runner(sessions, **cast("Any", model_options | settings), plain=True)
+    runner = build_runner(sessions, **cast("Any", model_options | settings), plain=True)
     name = sessions.record_use(known.id if known else session, "a dialog", settings)
-    paused = Dialog(runner, name, system).run()
+    paused = Dialog(runner, name, choose_system_prompt(system, settings)).run()
     return ANSWERED if paused is None else _print_outcome(name, paused, as_json=False)
 
 
 @chat.command(help="Decide the waiting calls of a session and continue it. Default: the last session.")
 @_STORE
 @click.argument("session", required=False)
-@_model_options
+@add_model_options
 @click.pass_obj
 def resume(sessions: Sessions, /, session: str | None, **model_options: object) -> int:
     """Resume a session, print the response, and return the exit code.
@@ -297,11 +242,11 @@ def resume(sessions: Sessions, /, session: str | None, **model_options: object) 
     Args:
         sessions: session file.
         session: name of the session; None selects the last session.
-        **model_options: values of the options from `_model_options`.
+        **model_options: values of the options from `add_model_options`.
     """
     known = sessions.get(session) if session else sessions.last()
-    settings = _resolve_settings(known, model_options)
-    runner = _build_runner(sessions, **cast("Any", model_options | settings))
+    settings = resolve_settings(known, model_options)
+    runner = build_runner(sessions, **cast("Any", model_options | settings))
     sessions.record_use(known.id, known.title, settings)
     click.get_current_context().meta[_SESSION] = known.id
     return _print_outcome(known.id, runner.resume(known.id), as_json=bool(model_options["as_json"]))
@@ -421,56 +366,15 @@ def _find_session(
 ) -> tuple[Session | None, dict[str, object]]:
     """Return the selected session, or None if it is new, and the settings to use."""
     known = sessions.last() if resume_last else next((one for one in sessions.list_all() if one.id == session), None)
-    return known, _resolve_settings(known, model_options)
-
-
-def _resolve_settings(session: Session | None, options: Mapping[str, object]) -> dict[str, object]:
-    """Return the model, base URL and tools, from the command line, else the session, else the environment."""
-    given = {name: options[name] for name in _SESSION_SETTINGS}
-    given["model"] = make_absolute(str(given["model"]))
-    given["tools"] = [make_absolute(place) for place in cast("Sequence[str]", given["tools"])]
-    source = click.get_current_context().get_parameter_source
-    explicit = {name for name in given if source(name) is ParameterSource.COMMANDLINE}
-    remembered = (
-        {}
-        if session is None
-        else {name: session.settings[name] for name in _SESSION_SETTINGS if name in session.settings}
-    )
-    settings = given | remembered | {name: given[name] for name in explicit}
-    if "base_url" not in explicit and not str(settings["model"]).startswith(f"{COMPLETIONS}:"):
-        return settings | {"base_url": None}  # the remembered URL belongs to another model
-    return settings | {"base_url": settings["base_url"] or given["base_url"]}
-
-
-def _build_runner(
-    sessions: Sessions,
-    *,
-    model: str,
-    base_url: str | None,
-    tools: Sequence[str],
-    approve: Approve,
-    tool_choice: str | None,
-    temperature: float | None,
-    max_tokens: int | None,
-    as_json: bool,
-    plain: bool = False,
-) -> Runner:
-    scopes = load_scopes(tools, approve)
-    choice = parse_tool_choice(tool_choice, scopes)
-    if max_tokens is None and model.startswith(LOCAL):
-        max_tokens = _LOCAL_TOKENS
-    if temperature is None and model == LOCAL:
-        temperature = _LOCAL_TEMPERATURE
-    options = ChatOptions(temperature=temperature, max_tokens=max_tokens, tool_choice=choice)
-    person = find_approver() if approve == "ask" else None
-    screen = Screen(quiet=as_json, plain=plain)
-    return Runner(build_model(model, base_url), options, scopes, sessions, screen, user_may_decide, person)
+    return known, resolve_settings(known, model_options)
 
 
 def _print_outcome(session: str, outcome: Outcome, *, as_json: bool) -> int:
     if as_json:
         click.echo(format_outcome(session, outcome))
-    if isinstance(outcome, ChatResponse):
+    elif isinstance(outcome, StructuredResponse):
+        click.echo(json.dumps(json.loads(outcome.raw), indent=2, ensure_ascii=False))
+    if not isinstance(outcome, Paused):
         return ANSWERED
     if not as_json:
         for wait in outcome.waiting:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Final, final
 
 import anyio
-from chat_core import ChatError, ChatResponse, Done, Paused, StreamingChat
+from chat_core import ChatError, Done, Paused, StreamingChat
 from chat_realtime import ResponseInterrupted, Talk, TalkCancelled, TalkEndedError, converse
 
 from chat_terminal.approval_prompt import Decision, apply_decisions
 from chat_terminal.runner import Runner
+from chat_terminal.screen import Answer
 
 _READ_SIZE: Final = 65536
 _MAX_QUEUED: Final = sys.maxsize
@@ -58,7 +59,7 @@ class Dialog:
                 self._runner.screen.print_line(f"✖ not sent: {line}", "red")
             anyio.run(chat.aclose)
 
-    async def _talk(self, chat: StreamingChat[ChatResponse, Paused], decisions: Sequence[Decision]) -> Paused | None:
+    async def _talk(self, chat: StreamingChat[Answer, Paused], decisions: Sequence[Decision]) -> Paused | None:
         runner = self._runner
         paused: Paused | None = None
         async with runner.sessions.store() as store, store.open(self._session, owner=runner.person) as conversation:
@@ -82,7 +83,7 @@ class Dialog:
                 self._typed = b"".join(turn.text.encode() + b"\n" for turn in talk.queued) + self._typed
         return paused
 
-    async def _show_events(self, talk: Talk[ChatResponse, Paused]) -> Paused | None:
+    async def _show_events(self, talk: Talk[Answer, Paused]) -> Paused | None:
         """Show the events of the talk until it ends or pauses. Errors of runs are shown, and the dialog continues."""
         screen = self._runner.screen
         while True:
@@ -105,7 +106,7 @@ class Dialog:
             else:
                 return None
 
-    async def _read_input(self, talk: Talk[ChatResponse, Paused]) -> None:
+    async def _read_input(self, talk: Talk[Answer, Paused]) -> None:
         """Send each typed line as a message. At the end of the input, the talk ends after its last answer."""
         try:
             while True:

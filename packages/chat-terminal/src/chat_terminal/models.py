@@ -74,7 +74,7 @@ def build_embedder(name: str) -> EmbeddingsProvider:
     provider, _, reference = name.partition(":")
     if provider != "python":
         return _build_with_key(name, lambda settings: chat_core.embedder(name, **settings))
-    found = _load_object(reference)
+    found = load_object(reference)
     if not isinstance(found, EmbeddingsProvider):
         msg = f"{name} cannot compute embeddings: pass python:MODULE:NAME, where MODULE is a name or a file"
         raise click.UsageError(msg)
@@ -177,14 +177,18 @@ def _format_error(error: BaseException) -> str:
 
 def _load_provider(reference: str) -> ChatProvider:
     """Import a module and return the provider object to which a `MODULE:NAME` reference refers."""
-    found = _load_object(reference)
+    found = load_object(reference)
     if not isinstance(found, StreamProvider):
         msg = f"python:{reference} is not a streaming model: pass python:MODULE:NAME, where MODULE is a name or a file"
         raise click.UsageError(msg)
     return cast("ChatProvider", found)
 
 
-def _load_object(reference: str) -> object:
-    """Import a module and return the object to which a `MODULE:NAME` reference refers, or None."""
+def load_object(reference: str) -> object:
+    """Import a module and return the object to which a `MODULE:NAME` reference refers, or None.
+
+    Raises:
+        click.UsageError: the module does not exist or cannot be imported.
+    """
     module, _, name = reference.rpartition(":")
     return getattr(load_module(module), name, None) if module else None

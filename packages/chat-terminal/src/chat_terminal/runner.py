@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, TypeAlias, final
 
 import anyio
 import click
@@ -13,12 +13,12 @@ from chat_core import (
     ChatBuilder,
     ChatOptions,
     ChatProvider,
-    ChatResponse,
     File,
     Messages,
     Paused,
     RequireApproval,
     StreamingChat,
+    StructuredResponse,
     UsageError,
     Wait,
 )
@@ -27,10 +27,10 @@ from chat_core.tools import ToolScope
 
 from chat_terminal.approval_prompt import Decision, apply_decisions, prompt_decisions
 from chat_terminal.controlling_terminal import redirect_to_terminal
-from chat_terminal.screen import Screen
+from chat_terminal.screen import Answer, Screen
 from chat_terminal.sessions import Sessions
 
-Outcome = ChatResponse | Paused
+Outcome: TypeAlias = Answer | Paused
 
 
 @final
@@ -46,6 +46,7 @@ class Runner:
         screen: screen that shows the run.
         may_decide: rule that determines which calls the user is prompted for.
         person: name of the user who decides at this terminal; None if there is no prompt and calls keep waiting.
+        output: type of the structured output, or None for text.
     """
 
     model: ChatProvider
@@ -55,6 +56,7 @@ class Runner:
     screen: Screen
     may_decide: MayDecide
     person: str | None = None
+    output: Any = None
 
     def ask(self, session: str, parts: Sequence[str | File], system: str | None) -> Outcome:
         """Append a user turn to a session, run it until the model has answered or a call waits, and return the outcome.
@@ -114,16 +116,16 @@ class Runner:
         with redirect_to_terminal():
             return prompt_decisions(allowed, self.screen, self.person)
 
-    def build_chat(self) -> StreamingChat[ChatResponse, Paused]:
+    def build_chat(self) -> StreamingChat[Answer, Paused]:
         """Return a chat with the model, the options and the tools of this runner."""
         builder = ChatBuilder().with_model(self.model).with_options(self.options).with_interrupted(RequireApproval())
         for scope in self.scopes:
             builder = builder.with_scoped_tools(scope)
-        return builder.build()
+        return builder.build() if self.output is None else builder.with_structured_output(self.output).build()
 
     async def _run_chat(
         self,
-        chat: StreamingChat[ChatResponse, Paused],
+        chat: StreamingChat[Answer, Paused],
         session: str,
         decisions: Sequence[Decision],
         prepare: Callable[[Messages], object] | None,
@@ -169,6 +171,8 @@ def format_outcome(session: str, outcome: Outcome) -> str:
     }
     if isinstance(outcome, Paused):
         document["waiting"] = [_build_wait_document(wait) for wait in outcome.waiting]
+    elif isinstance(outcome, StructuredResponse):
+        document |= {"value": json.loads(outcome.raw), "finish_reason": outcome.turn.finish_reason}
     else:
         document |= {"text": outcome.text, "finish_reason": outcome.finish_reason}
     return json.dumps(document, ensure_ascii=False)

@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from chat_core import (
     AttemptReset,
@@ -21,6 +21,7 @@ from chat_core import (
     Paused,
     Rejected,
     StreamEvent,
+    StructuredResponse,
     TextDelta,
     Tool,
     ToolData,
@@ -35,6 +36,9 @@ from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
+Answer: TypeAlias = ChatResponse | StructuredResponse[object]
+"""Return value of a run that did not pause."""
+
 _REDRAW_SECONDS: Final = 0.06
 _FENCE: Final = re.compile(r"\s*(`{3,}|~{3,})")
 _CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -47,19 +51,21 @@ class Screen:
     Args:
         quiet: show no events; for `--json`, which prints one object at the end.
         plain: write the text unchanged on a terminal too; for a dialog, in which the user types while text arrives.
+        with_text: show the text of responses. Structured output is printed at the end, because it may be corrected.
     """
 
-    def __init__(self, *, quiet: bool = False, plain: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, plain: bool = False, with_text: bool = True) -> None:
         self._out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
         self._err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
         self._quiet = quiet
+        self._with_text = with_text and not quiet
         self._formats = self._out.is_terminal and not plain
         self._text: list[str] = []
         self._live: Live | None = None
         self._first = True
         self._last_redraw = 0.0
 
-    def show_event(self, event: StreamEvent[ChatResponse, Paused]) -> None:
+    def show_event(self, event: StreamEvent[Answer, Paused]) -> None:
         """Show one event of a run, such as received text or a started tool."""
         match event:
             case TextDelta(text):
@@ -115,7 +121,7 @@ class Screen:
         self._text.clear()
 
     def _append_text(self, text: str) -> None:
-        if self._quiet:
+        if not self._with_text:
             return
         if not self._formats:
             self._text.append(text)
