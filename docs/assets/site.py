@@ -81,7 +81,6 @@ ALSO: Final = (
     "chat_memory.tools",
     "chat_memory.transcript",
     "chat_memory.weights",
-    "chat_pipeline.wasm",
     "chat_store.watcher",
     "chat_store.postgres",
     "chat_store.sql.notify",

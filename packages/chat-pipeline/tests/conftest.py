@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from chat_pipeline.cpython import CPYTHON_LIMITS, Cpython
+from chat_pipeline.wasm import WasmLimits
 from chat_store import SqliteStore
 from dbos import DBOS
 from pipeline_world import World
+from wasm_modules import StandIn
 
 
 @pytest.fixture
@@ -24,3 +28,38 @@ async def world(tmp_path: Path) -> AsyncGenerator[World]:
             yield World(tmp_path, store)
         finally:
             DBOS.destroy(destroy_registry=True)
+
+
+@pytest.fixture
+def granted(tmp_path: Path) -> Path:
+    """A granted folder, beside a secret file."""
+    folder = tmp_path / "granted"
+    folder.mkdir()
+    (folder / "in.txt").write_text("hällo", encoding="utf-8")
+    (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
+    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "inner.txt").symlink_to(folder / "in.txt")
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "etc").symlink_to("/etc")
+    return folder
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    return StandIn(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def cpython() -> Cpython:
+    """CPython, as `python -m chat_pipeline.cpython` compiled it into the folder of `CHAT_CPYTHON`."""
+    folder = os.environ.get("CHAT_CPYTHON", "")
+    if not folder:
+        pytest.skip("needs the compiled CPython of CHAT_CPYTHON")
+    limits = WasmLimits(
+        seconds=10,
+        fuel=3_000_000_000,
+        memory_bytes=CPYTHON_LIMITS.memory_bytes,
+        stdout_bytes=100_000,
+        stderr_bytes=10_000,
+    )
+    return Cpython(folder, limits=limits)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias, final
 
 import wasmtime
 
+from chat_pipeline._wasi_files import ReadOnlyFolder
+from chat_pipeline._wasi_memory import BAD_DESCRIPTOR, FAULT, INVALID, NOT_CAPABLE, OK, FaultError, Memory
+
 NAMESPACE: Final = "wasi_snapshot_preview1"
-_OK: Final = 0
-_BAD_DESCRIPTOR: Final = 8
-_FAULT: Final = 21
-_INVALID: Final = 28
-_NOT_CAPABLE: Final = 76
 _MAX_BUFFERS: Final = 1024
 _MAX_RANDOM: Final = 65_536
 _CHARACTER_DEVICE: Final = 2
@@ -34,10 +32,6 @@ class OutputTooLargeError(Exception):
     """The module wrote more output than its limits allow."""
 
 
-class _FaultError(Exception):
-    """The module passed an address outside of its memory."""
-
-
 @final
 class WasiHost:
     """The WASI functions for one execution of a module.
@@ -47,11 +41,28 @@ class WasiHost:
         seed: seed of the random bytes. Each attempt of a task uses the same seed.
         stdout_bytes: maximum size of the standard output.
         stderr_bytes: maximum size of the standard error output.
+        arguments: the command line of the module.
+        folder: the only folder that the module can read.
+        refused: imported functions outside of WASI, as pairs of module and name, with the result of each call.
     """
 
-    def __init__(self, stdin: bytes, seed: bytes, stdout_bytes: int, stderr_bytes: int) -> None:
+    def __init__(
+        self,
+        stdin: bytes,
+        seed: bytes,
+        stdout_bytes: int,
+        stderr_bytes: int,
+        *,
+        arguments: Sequence[str] = (),
+        folder: ReadOnlyFolder | None = None,
+        refused: Mapping[tuple[str, str], int] | None = None,
+    ) -> None:
         self.stdout = bytearray()
-        self._stderr_size = 0
+        self.stderr = bytearray()
+        self._arguments = [argument.encode() + b"\0" for argument in arguments]
+        self._folder = folder
+        self._refused = refused or {}
+        self._folder_functions: Mapping[str, tuple[str, _Function]] = folder.functions if folder is not None else {}
         self._stdin = memoryview(stdin)
         self._seed = hashlib.sha256(seed).digest()
         self._drawn = 0
@@ -67,15 +78,20 @@ class WasiHost:
         linker = wasmtime.Linker(engine)
         for needed in module.imports:
             name = needed.name or ""
-            if needed.module != NAMESPACE or not isinstance(needed.type, wasmtime.FuncType):
+            if not isinstance(needed.type, wasmtime.FuncType):
                 continue  # the instantiation reports this import
+            if (needed.module, name) in self._refused:
+                result = self._refused[needed.module, name]
+                linker.define_func(needed.module, name, needed.type, _refuse_with(needed.type, result))
+            if needed.module != NAMESPACE:
+                continue
             if name == "proc_exit":
                 linker.define_func(NAMESPACE, name, wasmtime.FuncType([wasmtime.ValType.i32()], []), _exit)
             elif name in self._functions:
                 pattern, function = self._functions[name]
                 kinds = [wasmtime.ValType.i64() if kind == "I" else wasmtime.ValType.i32() for kind in pattern]
                 kind = wasmtime.FuncType(kinds, [wasmtime.ValType.i32()])
-                linker.define_func(NAMESPACE, name, kind, self._guarded(function), access_caller=True)
+                linker.define_func(NAMESPACE, name, kind, self._guarded(function, pattern), access_caller=True)
             else:
                 linker.define_func(NAMESPACE, name, needed.type, _refuse_with(needed.type))
         return linker
@@ -84,8 +100,8 @@ class WasiHost:
     def _functions(self) -> Mapping[str, tuple[str, _Function]]:
         """The available functions by name, with the types of their parameters: `i` for 32 bits, `I` for 64."""
         return {
-            "args_get": ("ii", _return_ok),
-            "args_sizes_get": ("ii", self._write_two_zeros),
+            "args_get": ("ii", self._write_arguments),
+            "args_sizes_get": ("ii", self._write_argument_sizes),
             "environ_get": ("ii", _return_ok),
             "environ_sizes_get": ("ii", self._write_two_zeros),
             "clock_time_get": ("iIi", self._read_clock),
@@ -95,44 +111,65 @@ class WasiHost:
             "fd_write": ("iiii", self._write),
             "random_get": ("ii", self._draw),
             "sched_yield": ("", _return_ok),
+            **self._folder_functions,
         }
 
     @staticmethod
-    def _guarded(function: _Function) -> Callable[..., int]:
+    def _guarded(function: _Function, pattern: str) -> Callable[..., int]:
+        masks = [0xFFFFFFFFFFFFFFFF if kind == "I" else 0xFFFFFFFF for kind in pattern]
+
         def call(caller: wasmtime.Caller, *arguments: int) -> int:
             memory = caller.get("memory")
             if not isinstance(memory, wasmtime.Memory):
-                return _FAULT
+                return FAULT
             try:
-                return function(_Memory(caller, memory), *(value & 0xFFFFFFFF for value in arguments))
-            except _FaultError:
-                return _FAULT
+                return function(
+                    Memory(caller, memory), *[value & mask for value, mask in zip(arguments, masks, strict=True)]
+                )
+            except FaultError:
+                return FAULT
 
         return call
 
-    def _write_two_zeros(self, memory: _Memory, first: int, second: int) -> int:
+    def _write_arguments(self, memory: Memory, pointers: int, target: int) -> int:
+        for argument in self._arguments:
+            memory.write(pointers, target.to_bytes(4, "little"))
+            memory.write(target, argument)
+            pointers, target = pointers + 4, target + len(argument)
+        return OK
+
+    def _write_argument_sizes(self, memory: Memory, count: int, size: int) -> int:
+        memory.write(count, len(self._arguments).to_bytes(4, "little"))
+        memory.write(size, sum(map(len, self._arguments)).to_bytes(4, "little"))
+        return OK
+
+    def _write_two_zeros(self, memory: Memory, first: int, second: int) -> int:
         memory.write(first, bytes(4))
         memory.write(second, bytes(4))
-        return _OK
+        return OK
 
-    def _read_clock(self, memory: _Memory, _clock: int, _precision: int, target: int) -> int:
+    def _read_clock(self, memory: Memory, _clock: int, _precision: int, target: int) -> int:
         memory.write(target, bytes(8))
-        return _OK
+        return OK
 
-    def _close(self, _memory: _Memory, descriptor: int) -> int:
-        return _OK if descriptor in _STREAMS else _BAD_DESCRIPTOR
+    def _close(self, _memory: Memory, descriptor: int) -> int:
+        if descriptor in _STREAMS:
+            return OK
+        return BAD_DESCRIPTOR if self._folder is None else self._folder.close(descriptor)
 
-    def _describe(self, memory: _Memory, descriptor: int, target: int) -> int:
+    def _describe(self, memory: Memory, descriptor: int, target: int) -> int:
         if descriptor not in _STREAMS:
-            return _BAD_DESCRIPTOR
+            return BAD_DESCRIPTOR if self._folder is None else self._folder.describe(memory, descriptor, target)
         memory.write(target, bytes([_CHARACTER_DEVICE]) + bytes(23))
-        return _OK
+        return OK
 
-    def _read(self, memory: _Memory, descriptor: int, buffers: int, count: int, target: int) -> int:
-        if descriptor != 0:
-            return _BAD_DESCRIPTOR
+    def _read(self, memory: Memory, descriptor: int, buffers: int, count: int, target: int) -> int:
         if count > _MAX_BUFFERS:
-            return _INVALID
+            return INVALID
+        if descriptor != 0:
+            if self._folder is None:
+                return BAD_DESCRIPTOR
+            return self._folder.read(memory, descriptor, memory.buffers(buffers, count), target)
         total = 0
         for start, size in memory.buffers(buffers, count):
             chunk = self._stdin[:size]
@@ -140,80 +177,45 @@ class WasiHost:
             self._stdin = self._stdin[size:]
             total += len(chunk)
         memory.write(target, total.to_bytes(4, "little"))
-        return _OK
+        return OK
 
-    def _write(self, memory: _Memory, descriptor: int, buffers: int, count: int, target: int) -> int:
+    def _write(self, memory: Memory, descriptor: int, buffers: int, count: int, target: int) -> int:
         if descriptor not in self._limits:
-            return _BAD_DESCRIPTOR
+            return BAD_DESCRIPTOR
         if count > _MAX_BUFFERS:
-            return _INVALID
+            return INVALID
         total = 0
         for start, size in memory.buffers(buffers, count):
-            written = len(self.stdout) if descriptor == 1 else self._stderr_size
-            if written + size > self._limits[descriptor]:
-                stream = "standard output" if descriptor == 1 else "standard error output"
-                msg = f"the module wrote more than {self._limits[descriptor]} bytes to its {stream}"
+            stream = self.stdout if descriptor == 1 else self.stderr
+            if len(stream) + size > self._limits[descriptor]:
+                name = "standard output" if descriptor == 1 else "standard error output"
+                msg = f"the module wrote more than {self._limits[descriptor]} bytes to its {name}"
                 raise OutputTooLargeError(msg)
-            data = memory.read(start, size)
-            if descriptor == 1:
-                self.stdout += data
-            else:
-                self._stderr_size += size
+            stream += memory.read(start, size)
             total += size
         memory.write(target, total.to_bytes(4, "little"))
-        return _OK
+        return OK
 
-    def _draw(self, memory: _Memory, target: int, size: int) -> int:
+    def _draw(self, memory: Memory, target: int, size: int) -> int:
         if size > _MAX_RANDOM:
-            return _INVALID
+            return INVALID
         self._drawn += 1
         memory.write(target, hashlib.shake_256(self._seed + self._drawn.to_bytes(8, "little")).digest(size))
-        return _OK
+        return OK
 
 
-@final
-class _Memory:
-    """The memory of a module. Every access checks the address."""
-
-    def __init__(self, caller: wasmtime.Caller, memory: wasmtime.Memory) -> None:
-        self._caller = caller
-        self._memory = memory
-
-    def read(self, start: int, size: int) -> bytes:
-        self._check(start, size)
-        return bytes(self._memory.read(self._caller, start, start + size))
-
-    def write(self, start: int, data: bytes) -> None:
-        self._check(start, len(data))
-        if data:
-            self._memory.write(self._caller, data, start)
-
-    def buffers(self, start: int, count: int) -> list[tuple[int, int]]:
-        """Return the address and the size of each buffer in a list of buffers."""
-        table = self.read(start, 8 * count)
-        words = [int.from_bytes(table[index : index + 4], "little") for index in range(0, len(table), 4)]
-        found = list(zip(words[::2], words[1::2], strict=True))
-        for address, size in found:
-            self._check(address, size)
-        return found
-
-    def _check(self, start: int, size: int) -> None:
-        if start + size > self._memory.data_len(self._caller):
-            raise _FaultError
-
-
-def _refuse_with(kind: wasmtime.FuncType) -> Callable[..., object]:
+def _refuse_with(kind: wasmtime.FuncType, result: int = NOT_CAPABLE) -> Callable[..., object]:
     """Return a function that answers every call with an error number."""
     results = len(kind.results)
 
     def refuse(*_arguments: object) -> object:
-        return _NOT_CAPABLE if results == 1 else None
+        return result if results == 1 else None
 
     return refuse
 
 
-def _return_ok(_memory: _Memory, *_arguments: int) -> int:
-    return _OK
+def _return_ok(_memory: Memory, *_arguments: int) -> int:
+    return OK
 
 
 def _exit(code: int) -> None:
