@@ -125,7 +125,7 @@ def test_the_encoding_of_a_turn_is_cached_per_dialect_key() -> None:
     assert turn.encoded(renamed.turn_key, lambda _: b"anew") == b"anew", "the owner of opaque data has"
 
 
-def test_a_call_decided_after_a_failed_encoding_is_encoded() -> None:
+def test_a_call_approved_after_encoding_failed_is_encoded_next_time() -> None:
     tool = Tool(FunctionCall("f"), call_id="a")
     messages = answered(tool)
     with pytest.raises(PendingToolsError):

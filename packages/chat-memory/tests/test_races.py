@@ -74,5 +74,5 @@ def test_processes_with_contradicting_statements_leave_one_current_fact(tmp_path
     assert_racing_processes_leave_one_fact(lambda: SqliteMemory(tmp_path / "memory.db"))
 
 
-def test_postgresql_clients_with_contradicting_statements_leave_one_current_fact(postgres: PostgresServer) -> None:
+def test_postgresql_clients_that_state_contradicting_facts_leave_one_current_fact(postgres: PostgresServer) -> None:
     assert_racing_processes_leave_one_fact(lambda: PostgresMemory(postgres.dsn, schema="memory_races"))

@@ -178,7 +178,7 @@ def sent_back(transport: MockTransport) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["complete", "stream"])
 @pytest.mark.parametrize(("item", "output", "_rejected"), OUTPUTS, ids=lambda row: str(row.get("type")))
-async def test_an_action_runs_as_a_call_and_returns_its_output_item(
+async def test_a_computer_or_shell_call_runs_as_a_tool_call_and_its_output_is_sent(
     item: dict[str, Any], output: dict[str, Any], _rejected: object, *, streamed: bool
 ) -> None:
     transport = MockTransport()

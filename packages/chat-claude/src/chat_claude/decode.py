@@ -166,7 +166,7 @@ class StreamDecoder(EventDecoder):
         if name == BEDROCK_CHUNK:
             chunk = unwrap_chunk(chunk)
         if chunk.__class__ is not dict:
-            self._take_non_object(chunk, name)
+            self._handle_non_object(chunk, name)
             return
         kind = chunk.get("type")
         if kind == "content_block_delta":
@@ -175,7 +175,7 @@ class StreamDecoder(EventDecoder):
                 raise WrongShapeError("delta", "an object")
             block = self._open.get(chunk.get("index"))
             if block is None:
-                block = self._block_without_start(delta, chunk.get("index"), out)
+                block = self._start_missing_block(delta, chunk.get("index"), out)
             block.add_delta(delta, out)
             return
         handler = EVENTS.get(kind)
@@ -186,14 +186,14 @@ class StreamDecoder(EventDecoder):
         elif (error := find_error(chunk, name)) is not None:
             raise error_from_object(error, self.provider)
 
-    def _take_non_object(self, chunk: object, name: str) -> None:
+    def _handle_non_object(self, chunk: object, name: str) -> None:
         if name == "error":
             raise error_from_object(chunk, self.provider)
 
     # --- Events ------------------------------------------------------------------------------------------------
 
     def message_start(self, chunk: Json, out: list[Delta]) -> None:
-        """Handle the event `chunk` that starts the response, and append deltas to `out`.
+        """Handle `message_start`, the first event of a response: append the deltas in `chunk` to `out`.
 
         Some gateways send the whole message in this event.
         """
@@ -263,7 +263,7 @@ class StreamDecoder(EventDecoder):
         self._open[index] = begun
         return begun
 
-    def _block_without_start(self, delta: Json, index: object, out: list[Delta]) -> Block:
+    def _start_missing_block(self, delta: Json, index: object, out: list[Delta]) -> Block:
         """Return the content block that a delta with an unknown index belongs to.
 
         Without an index this is the last block. Otherwise a new block is added, because its start was not sent.

@@ -309,7 +309,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
                     raise item.error
 
     def __iter__(self) -> Iterator[ProgressEvent | Done[OutT_co] | PauseT_co]:
-        return self._iterate_in_block() if self._task is None else self._iterate_events(self._task)
+        return self._open_and_iterate() if self._task is None else self._iterate_events(self._task)
 
     def text(self) -> Iterator[str]:
         """Iterate over the response text as it arrives. After an `AttemptReset`, the text starts again."""
@@ -342,7 +342,7 @@ class BlockingStream(Generic[OutT_co, PauseT_co]):
         """
         return self._stream.response
 
-    def _iterate_in_block(self) -> Iterator[ProgressEvent | Done[OutT_co] | PauseT_co]:
+    def _open_and_iterate(self) -> Iterator[ProgressEvent | Done[OutT_co] | PauseT_co]:
         with self:
             if self._task is not None:
                 with closing(self._iterate_events(self._task)) as events:

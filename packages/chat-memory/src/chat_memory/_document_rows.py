@@ -48,11 +48,11 @@ class DocumentRows:
         return sum(self._add_passage(passage) for passage in passages)
 
     def find(self, ids: Iterable[int] | None = None, wanted: Mapping[str, Value] | None = None) -> list[Document]:
-        """List passages and current facts by id.
+        """Return the passages and current facts that match all conditions, ordered by id.
 
         Args:
-            ids: only documents with these ids.
-            wanted: values of the conditions in `_WANTED`, by name. None accepts any value.
+            ids: ids of passages and facts; None accepts any id.
+            wanted: values of `conversation`, `kind`, `since` and `until`; None accepts any value.
         """
         query, values = f"SELECT {_COLUMNS} {_FROM}", dict(self._values)
         if ids is not None:
@@ -121,7 +121,7 @@ class DocumentRows:
 
         Args:
             model: identifies the embedder.
-            ids: only documents with these ids.
+            ids: ids of passages and facts; None accepts any id.
         """
         values, among = {**self._values, "model": model}, ""
         if ids is not None:

@@ -72,7 +72,7 @@ def build_responses(settings: Settings) -> tuple[ResponsesProvider, ResponsesOpt
 
 
 def build_completions(settings: Settings) -> tuple[CompletionsProvider, CompletionsOptions | None]:
-    """Return a Chat Completions API provider, and the options to add to every request or None.
+    """Return a provider for the Chat Completions API, and the options of every request, which may be None.
 
     Raises:
         UsageError: the base URL is invalid, the API key is missing, or no transport is installed.

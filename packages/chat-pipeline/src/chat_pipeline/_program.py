@@ -289,7 +289,7 @@ class ProgramModel:
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Turn:
-        """Implement `CompletionProvider.complete`: run the program to its next calls or its end."""
+        """Implement `CompletionProvider.complete`: run the program until it calls tools or ends."""
         del tools, options, structured_output
         steps = _steps(messages)
         reached = await self._advance(messages, steps)

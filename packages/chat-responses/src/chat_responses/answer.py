@@ -210,7 +210,7 @@ class Answer:
             out.append(TextDelta(text))
 
     def text_done(self, event: Json, out: list[Delta]) -> None:
-        """Handle `output_text.done`: append the text of `event` that was not received as deltas to `out`."""
+        """Handle `output_text.done`: append the text of `event` to `out`, except what arrived as deltas."""
         text = require_text(event.get("text") or "", "text")
         self._emit_missing_text_end(self._items.at(event), ("text", list_index(event, "content_index")), text, out)
 
@@ -254,7 +254,7 @@ class Answer:
             self._emit_text(self._items.at(event), ("summary", list_index(event, "summary_index")), text, out)
 
     def summary_done(self, event: Json, out: list[Delta]) -> None:
-        """Handle `reasoning_summary_text.done`: append the text of `event` that was not received as deltas to `out`."""
+        """Handle `reasoning_summary_text.done`: append the text of `event` to `out`, except what arrived as deltas."""
         text = require_text(event.get("text") or "", "text")
         self._emit_missing_text_end(self._items.at(event), ("summary", list_index(event, "summary_index")), text, out)
 
@@ -265,7 +265,7 @@ class Answer:
             self._emit_text(self._items.at(event), ("content", list_index(event, "content_index")), text, out)
 
     def reasoning_done(self, event: Json, out: list[Delta]) -> None:
-        """Handle `reasoning_text.done`: append the text of `event` that was not received as deltas to `out`."""
+        """Handle `reasoning_text.done`: append the text of `event` to `out`, except what arrived as deltas."""
         text = require_text(event.get("text") or "", "text")
         self._emit_missing_text_end(self._items.at(event), ("content", list_index(event, "content_index")), text, out)
 
@@ -276,7 +276,7 @@ class Answer:
             self._emit_text(self._items.at(event), ("arguments", 0), text, out)
 
     def arguments_done(self, event: Json, out: list[Delta]) -> None:
-        """Handle the end of call arguments: append the text of `event` that was not received as deltas to `out`."""
+        """Handle the end of call arguments: append the text of `event` to `out`, except what arrived as deltas."""
         kind = "custom_tool_call" if "input" in event else "function_call"
         text = arguments_of({**event, "type": kind}, "")
         growing = self._items.at(event)

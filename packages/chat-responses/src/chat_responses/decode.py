@@ -169,7 +169,7 @@ class StreamDecoder(EventDecoder):
             try:
                 handler = EVENTS.get(parsed.get("type"))
             except AttributeError:
-                self._take_non_object(parsed, event.type)
+                self._handle_non_object(parsed, event.type)
                 continue
             if handler is not None:
                 handler(answer, parsed, out)
@@ -195,7 +195,7 @@ class StreamDecoder(EventDecoder):
                 raise
             return SKIP
 
-    def _take_non_object(self, data: object, name: str) -> None:
+    def _handle_non_object(self, data: object, name: str) -> None:
         """Handle event data that is not an object.
 
         The data of an error event is its message. Other events are ignored if their type is unknown.

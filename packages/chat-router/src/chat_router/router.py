@@ -302,7 +302,7 @@ def _leaves(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _kind_of(models: Sequence[object]) -> type[Router]:
-    """Return the class of a router with the methods that all models have."""
+    """Return the router class that has the methods that all models have."""
     if not isinstance(models, Sequence) or isinstance(models, str) or not models:  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"Router() needs a list of models, not {models!r}"
         raise UsageError(msg)

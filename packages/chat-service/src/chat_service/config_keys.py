@@ -59,7 +59,7 @@ class ConfigKey:
     def problem(self, value: object) -> str | None:
         """Return the reason why a value is invalid for this key, or `None` if it is valid.
 
-        Secret values are not quoted.
+        The reason never contains a secret value.
 
         Args:
             value: the value from a TOML file or an environment variable.

@@ -220,7 +220,7 @@ class LogState:
         return isinstance(grant, str) and grant in self.grants and self.grants[grant].revoked_at is not None
 
     def stale_paths(self, batch: Batch) -> list[ToolPath]:
-        """Return the paths of the tools in a batch that have changed in the log since the batch was collected."""
+        """Return the paths of the calls in a batch that the log has changed since the batch was created."""
         stale = [change.path for change in batch.tools if self._is_stale(change)]
         return stale + [item.path for item in batch.inner if self.find_inner(item.path) is None]
 

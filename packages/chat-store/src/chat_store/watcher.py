@@ -1,4 +1,4 @@
-"""`ChangeWatcher`, which passes the changes of a store to a function as long as there are listeners."""
+"""`ChangeWatcher`, which reads the changes of a store once for all listeners of a process."""
 
 from __future__ import annotations
 

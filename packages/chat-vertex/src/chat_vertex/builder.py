@@ -193,7 +193,7 @@ class VertexBuilder(_Models):
         return self.with_credentials(credentials)
 
     def with_service_account_json(self, account: AccountJson) -> Self:
-        """Use the service account whose key is `account`, the content of a JSON file as text or as a mapping.
+        """Use the service account with this key: the content of its JSON file, as a string or as a mapping.
 
         Raises:
             UsageError: the content is not the key of a service account.

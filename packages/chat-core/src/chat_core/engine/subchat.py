@@ -76,7 +76,7 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
         return self._plan.tools
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
-        """Check that `request`, a string, is the only argument, and return the arguments."""
+        """Check that the only argument is `request` and that it is a string, and return the arguments."""
         request = arguments.get("request")
         if not isinstance(request, str) or len(arguments) != 1:
             raise InvalidArgumentsError(model_texts.subchat_arguments(dict(arguments)))

@@ -62,7 +62,7 @@ class InnerChat(SubchatDefinition):
 
     @abstractmethod
     def begin(self, arguments: Mapping[str, object], /) -> Messages:
-        """Return the initial conversation of the chat, which contains the arguments of the tool call."""
+        """Return the messages with which the chat starts. They contain the arguments of the tool call."""
 
     @abstractmethod
     async def run_inside(self, context: ToolContext, checkpoint: Checkpoint, /) -> object:

@@ -31,7 +31,10 @@ def relax_tool_choice(options: ChatOptions, messages: Messages) -> ChatOptions:
 
 
 def _has_model_call(messages: Messages) -> bool:
-    """Return whether the model made a call since the last user message. Calls that the engine failed do not count."""
+    """Return whether the model has made a tool call since the last user message.
+
+    Calls that the engine marked as failed before they started do not count.
+    """
     for role, turn in reversed(messages.live_turns):
         if role == "user" and turn.by != "engine":
             return False

@@ -308,7 +308,7 @@ class Timeline:
                     elif isinstance(part, Rewind):
                         self._apply_rewind(index, part)
                     elif isinstance(part, Recalled):
-                        self._add_recalled(index, part, turn)
+                        self._add_recalled_notes(index, part, turn)
             else:
                 self._add_live_turn(index, role, turn)
 
@@ -363,7 +363,7 @@ class Timeline:
         last = self._turns[summary.covers - 1]
         return summary.digest == turn_digest(*last) or summary.digest == _rendered_digest(*last)
 
-    def _add_recalled(self, index: int, recalled: Recalled, turn: Turn) -> None:
+    def _add_recalled_notes(self, index: int, recalled: Recalled, turn: Turn) -> None:
         """Add recalled notes before the first of the latest consecutive user turns that has no notes yet."""
         last = max([at for at, _, _ in self._recalled.values()], default=-1)
         persons = [item for item in self._user_run if item > last and self._turns[item][1].by != "engine"]

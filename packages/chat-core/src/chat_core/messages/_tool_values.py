@@ -245,10 +245,10 @@ def canonical_arguments(value: object, call: FunctionCall) -> Mapping[str, objec
 
 
 def missing_tool(id: object, known: int, pending: Sequence[Tool]) -> KeyError | UsageError:  # noqa: A002 - a tool's field
-    """Return the error for an id that no tool call of a conversation has.
+    """Return the error for an id that matches no tool call of the conversation.
 
     Args:
-        id: the id.
+        id: the id that was looked up.
         known: number of tool calls in the conversation.
         pending: the unresolved tool calls.
     """

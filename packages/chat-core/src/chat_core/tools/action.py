@@ -78,10 +78,10 @@ class RequireApproval(Withhold[Paused]):
     """Action that makes the call wait for an approver.
 
     If no decision is made within `expires_in`, the call is rejected. An expiry after the year 9999 means no limit. `of`
-    is the role or name of the principal that must decide, in addition to the application's rule `may_decide`.
+    is the role or name of the principal who must decide. The application's rule `may_decide` must allow it as well.
 
-    If this is the chat's action for interrupted calls, an interrupted call waits until its outcome is recorded. If that
-    does not happen within `expires_in`, the call fails.
+    With `with_interrupted(RequireApproval())`, an interrupted call waits until its outcome is recorded. If that does
+    not happen within `expires_in`, the call fails.
     """
 
     expires_in: timedelta | None = None

@@ -28,10 +28,12 @@ def type_matches_framing(content_type: str, framing: Framing) -> bool:
 
 
 def body_may_match_framing(beginning: bytes, framing: Framing) -> bool:
-    """Return whether the first bytes of a body fit a framing, for servers that declare a wrong content type.
+    """Return whether a body that begins with these bytes may have the framing of the request.
+
+    This is used if a server declares a wrong content type.
 
     Args:
-        beginning: the first bytes of the body. The value may be short or empty.
+        beginning: the first bytes of the body, or fewer if no more have arrived.
         framing: the framing that the request expects.
     """
     text = beginning.lstrip(_BLANK)

@@ -154,7 +154,8 @@ class ErrorTranslation(ABC):
     def _describe_timeout(self, detail: str) -> str:
         """Return a message with the exceeded time limit and the option that sets it.
 
-        Only the name of the exception is taken from `detail`.
+        Args:
+            detail: description of the exception, which begins with its name.
         """
         name, timeouts = detail.partition(":")[0], self.request.timeouts
         connecting = "connect" in name.lower()

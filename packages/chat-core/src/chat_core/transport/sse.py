@@ -206,7 +206,7 @@ class SseParser:
         return events
 
     def _parse_mixed(self, text: bytes) -> list[Event]:
-        """Parse a text in which some events have other fields or several lines of data."""
+        """Parse events that may have fields other than `data`, or several `data` lines."""
         events: list[Event] = []
         for block in text.split(b"\n\n"):
             if block.startswith(b"data: ") and _LF not in block:

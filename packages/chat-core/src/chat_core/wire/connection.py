@@ -321,10 +321,14 @@ def require_key(method: str, value: ApiKey, what: str) -> ApiKey:
 
 
 def require_model(method: str, model: str) -> str:
-    """Return the model name `model` that was passed to the builder method `method`.
+    """Check the name of a model, and return it.
+
+    Args:
+        method: name of the builder method, for the error.
+        model: name of the model.
 
     Raises:
-        UsageError: the name is blank or not text.
+        UsageError: the name is blank or not a string.
     """
     if not isinstance(model, str) or not model.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"{method}() needs the name of a model, not {model!r}"

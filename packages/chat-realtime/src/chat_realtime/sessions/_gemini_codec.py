@@ -172,7 +172,7 @@ class GeminiCodec:
             body = None
         if not is_object(body):
             problem = "a message is not a JSON object"
-            raise self._invalid(problem, message)
+            raise self._invalid_message(problem, message)
         if is_object(body.get("error")):
             # Not documented for the Live API. Gateways and test servers report errors as the other endpoints do.
             raise error_from_object(body["error"], self._provider)
@@ -194,7 +194,7 @@ class GeminiCodec:
             events.append(ResumptionHandle(str(update["newHandle"])))
         return events
 
-    def _invalid(self, problem: str, message: bytes = b"") -> InvalidResponseError:
+    def _invalid_message(self, problem: str, message: bytes = b"") -> InvalidResponseError:
         return InvalidResponseError(f"{self._provider}: {problem}", raw=message)
 
     def _read_content(self, content: Mapping[str, Any]) -> list[ReceivedEvent]:
@@ -233,7 +233,7 @@ class GeminiCodec:
             data = base64.b64decode(str(blob.get("data", "")), validate=True)
         except binascii.Error:
             problem = "the audio of modelTurn is not valid base64"
-            raise self._invalid(problem) from None
+            raise self._invalid_message(problem) from None
         return [AudioDelta(data)] if data else ()
 
     def _read_calls(self, body: Mapping[str, Any]) -> list[ReceivedEvent]:
@@ -243,7 +243,7 @@ class GeminiCodec:
             call = mapping(item)
             if not isinstance(call.get("name"), str) or not isinstance(call.get("id"), str):
                 problem = "a call of toolCall has no name or no id"
-                raise self._invalid(problem)
+                raise self._invalid_message(problem)
             calls.append((str(call["id"]), FunctionCall.parse(str(call["name"]), dumps(call.get("args") or {}))))
         events = [*self._begin_response(), *self._end_input()]
         # The results of these calls follow, so the next content is not the response to new audio.

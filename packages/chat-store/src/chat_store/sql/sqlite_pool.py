@@ -28,17 +28,17 @@ def commit(connection: sqlite3.Connection) -> None:
 
 @final
 class SqlitePool:
-    """Connections to one file, safe to use from any thread.
+    """A thread-safe pool of connections to one SQLite file.
 
     The first connection creates the file and upgrades its tables.
 
-    The file is in WAL mode, and a commit is on disk before it returns. A new file can be read by its owner alone.
+    The file is in WAL mode, and a commit is on disk before it returns. Only its owner can read a new file.
 
     Args:
         path: path of the file.
         busy_seconds: maximum number of seconds to wait for another writer before `TimeoutError` is raised.
         migrations: `migrations[n]` are the statements that upgrade version n of the tables to version n + 1.
-        version_table: the table that contains the version. Packages that share a file use tables of their own.
+        version_table: the table that contains the version. Each package that uses the file needs its own.
     """
 
     def __init__(

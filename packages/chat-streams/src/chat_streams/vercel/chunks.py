@@ -67,7 +67,7 @@ def approval_fields(messages: Messages, wait: Wait) -> Json:
 
 
 def waiting_fields(wait: Wait) -> Json:
-    """Return the fields that describe a waiting call which the client's user cannot decide."""
+    """Return the fields that describe a call that waits for something other than the user of the client."""
     fields: Json = {"toolCallId": call_id(wait.path), "toolName": wait.name, "kind": wait.kind}
     if wait.expires_at is not None:
         fields["expiresAt"] = wait.expires_at.isoformat()

@@ -305,7 +305,7 @@ class SentBody:
 
 
 def _list_texts(value: object) -> list[str]:
-    """Return all names, strings and numbers in a JSON value as texts, in document order."""
+    """Return all keys, strings and numbers of a JSON value as strings, in document order."""
     if isinstance(value, (str, int, float)):
         return [str(value)]
     if isinstance(value, dict):

@@ -64,7 +64,7 @@ async def conformance_report(subject: Subject) -> ConformanceReport:
     """Run the scenarios for all claimed capabilities of a provider and return a report, without a test framework.
 
     Raises:
-        UsageError: a claimed capability has no tape, or a tape has no claimed capability.
+        UsageError: a claimed capability has no tape, or a tape is for a capability that is not claimed.
     """
     if problems := list_inconsistencies(subject.capabilities, subject.tapes):
         raise UsageError("; ".join(problems))
