@@ -272,7 +272,7 @@ async def main(name):
     pipelines = Pipelines([Effect()])
     folder = WorkflowFolder(pipelines, "workflows", now=lambda: now)
     folder.reload()
-    config = {"name": "schedules", "system_database_url": "sqlite:///dbos.db", "executor_id": name}
+    config = {"name": "schedules", "system_database_url": sys.argv[2], "executor_id": name}
     async with launched({**config, "application_version": "1", "log_level": "CRITICAL"}):
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
@@ -284,21 +284,20 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
-async def test_two_processes_run_each_scheduled_time_once(tmp_path: Path) -> None:
+async def test_two_processes_run_each_scheduled_time_once(tmp_path: Path, world: World) -> None:
     (tmp_path / "workflows").mkdir()
     text = workflow('id = "one"\nruntime = "effect"', head=DAILY)
     (tmp_path / "workflows" / "a.toml").write_text(text, encoding="utf-8")
     pipe = asyncio.subprocess.PIPE
-    workers = [
-        await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _SCHEDULER, name, cwd=tmp_path, stdin=pipe, stdout=pipe
-        )
-        for name in ("one", "two")
-    ]
+    workers: list[asyncio.subprocess.Process] = []
     async with asyncio.timeout(PATIENCE):
-        for worker in workers:
+        for name in ("one", "two"):
+            worker = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", _SCHEDULER, name, world.url, cwd=tmp_path, stdin=pipe, stdout=pipe
+            )
+            workers.append(worker)
             assert worker.stdout is not None
-            assert await worker.stdout.readline() == b"ready\n"
+            assert await worker.stdout.readline() == b"ready\n"  # the first process has created the tables
         await asyncio.gather(*[worker.communicate(b"go\n") for worker in workers])
     assert [worker.returncode for worker in workers] == [0, 0]
     effects = (tmp_path / "effects").read_text(encoding="utf-8").split()
