@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from chat_claude import ClaudeBuilder
 from chat_completions import CompletionsBuilder
-from chat_core import ChatBuilder, ChatProvider, Messages, NetworkError, Retry, StreamTruncatedError, Usage
+from chat_core import ChatBuilder, ChatError, ChatProvider, Messages, NetworkError, Retry, StreamTruncatedError, Usage
 from chat_core.errors import TransportError
 from chat_core.events import TextDelta
 from chat_core.testing import MockTransport
@@ -120,3 +120,25 @@ async def test_the_usage_of_a_stream_that_is_left_is_counted(api: str) -> None:
                 break
 
     assert messages.usage == run.usage == EARLY
+
+
+@pytest.mark.parametrize("end", list(ENDS))
+async def test_usage_that_a_cut_prevented_is_false(end: str) -> None:
+    choice = {"index": 0, "delta": {"content": "Hello"}, "finish_reason": "stop"}
+    events: list[dict[str, Any]] = [{"id": "c1", "model": "m", "choices": [choice]}]
+    transport = MockTransport()
+    transport.answer(200, {"content-type": "text/event-stream"}, body=body_of(events, ENDS[end]))
+    chat = ChatBuilder().with_model(completions(transport)).with_retry(Retry(0)).build()
+    messages = Messages.from_user("Hi")
+
+    failed: ChatError | None = None
+    async with chat.stream(messages) as run:
+        try:
+            async for _ in run:
+                pass
+        except NetworkError as error:
+            failed = error
+
+    assert (failed is None) is (end == "closed")
+    assert not messages.usage
+    assert not run.usage

@@ -17,6 +17,8 @@ _TEXT = frozenset({str, type(None)})
 class Usage:
     """Token counts as reported by the provider. Counts that were not reported are 0. Supports `+`.
 
+    A `Usage` without any count is false. Every request has input tokens, so this means that nothing was reported.
+
     A negative count, or a value that is not a finite number, becomes 0, because an invalid count is no reason to lose
     the response.
 
