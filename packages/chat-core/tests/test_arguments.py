@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from chat_core import (
     ChatBuilder,
+    ChatOptions,
     ClientTools,
+    Instructions,
+    NamedTool,
     Reject,
     Retry,
     ScopedCollection,
@@ -34,6 +37,7 @@ from chat_core.approvals import (
     only_role,
     owner_may_decide,
 )
+from chat_core.blocking import call, enter
 from chat_core.messages import (
     Content,
     File,
@@ -52,7 +56,7 @@ from chat_core.messages import (
     View,
 )
 from chat_core.response import Wait
-from chat_core.testing import MemoryConversation, ScriptedProvider
+from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
 from chat_core.usage import Metadata, Usage
 
 WRONG: Any = 5
@@ -60,6 +64,9 @@ TEXT: Any = "x"
 NONE: Any = None
 BYTES: Any = b""
 EMPTY: Any = []
+HALF: Any = 5.5
+SCHEMA: Any = {"type": "object"}
+LEN: Any = len
 LATER = datetime(9000, 1, 1, tzinfo=UTC)
 UNHASHABLE: Any = [[]]
 MODEL = ScriptedProvider(["a summary"])
@@ -77,6 +84,10 @@ WAIT = Wait("approval", "call_1", ("call_1",), "pay", {})
 
 def chat() -> StreamingChat:
     return ChatBuilder().with_model(MODEL).build()
+
+
+def started_function() -> Any:
+    return reject(FunctionCall("pay"), None)
 
 
 async def reject(_call: FunctionCall, _meta: None) -> Reject:
@@ -129,6 +140,49 @@ REFUSED: dict[str, Callable[[], object]] = {
     "chosen must be a View, such as View(offset), or None, not 5": lambda: conversation().view(WRONG),
     "offset must be a whole number": lambda: View(TEXT),
     "elided must be a collection of ids of tool calls, not 5": lambda: View(0, elided=WRONG),
+    "elided must be a collection of ids of tool calls, not 'x'": lambda: View(0, elided=TEXT),
+    "result_characters must be a whole number, not 5.5": lambda: View(0, result_characters=HALF),
+    "offset must be a whole number of at least 0, such as one of view.boundaries(), not -1": lambda: View(-1),
+    "offset must be a whole number of at least 0, such as one of view.boundaries(), not 'x'": lambda: (
+        conversation().view().tokens_from(TEXT)
+    ),
+    "offset must be a whole number of at least 0, such as one of view.boundaries(), not None": lambda: (
+        conversation().view().count_before(NONE)
+    ),
+    "offset must be a whole number of at least 0, such as one of view.boundaries(), not 5.5": lambda: (
+        conversation().view().turns_before(HALF)
+    ),
+    "offset must be a whole number of at least 0, such as one of view.boundaries(), not []": lambda: (
+        conversation().view().tools_from(EMPTY)
+    ),
+    "chosen must be a View, such as View(offset), not 5": lambda: conversation().view().tokens_of(WRONG),
+    "extras must be a tuple of provider options, such as (ClaudeOptions(),), not None": lambda: ChatOptions(
+        extras=NONE
+    ),
+    "temperature must be a finite number, such as 0.7, not 1000": lambda: ChatOptions(temperature=10**400),
+    "defaults must be ChatOptions, not None": lambda: ChatOptions().over(NONE),
+    "name must be a string, not b''": lambda: NamedTool(BYTES),
+    "fixed must be a string, not 5": lambda: Instructions(WRONG),
+    "name must be a string, not []": lambda: ToolCollection().meta(EMPTY),
+    "arguments_as() needs a type that pydantic can read, not {'type': 'object'}": lambda: FunctionCall(
+        "f"
+    ).arguments_as(SCHEMA),
+    "arguments_as() needs a type that pydantic can read, not <built-in function len>": lambda: FunctionCall(
+        "f"
+    ).arguments_as(LEN),
+    "live must be an object with take_turns() and delivered_text(), not 5": lambda: chat().stream(
+        conversation(), live=WRONG
+    ),
+    "an answer must be a text, a FunctionCall, a ChatError, an Answer or a list of parts, not 5": lambda: (
+        ScriptedProvider(WRONG)
+    ),
+    "a part of an answer must be a text, a call or a part, not 5": lambda: ScriptedProvider([WRONG]),
+    "parts must be a list of texts, calls and parts, such as ['Hello.'], not 'x'": lambda: Answer(TEXT),
+    "function must be an async function that is not called yet, such as store.due, not 5": lambda: call(WRONG),
+    "function must be an async function that is not called yet, such as store.due, not <coroutine": lambda: call(
+        started_function()
+    ),
+    "manager must be an async context manager, such as a store, not 5": lambda: enter(WRONG).__enter__(),
     "times must be a whole number, not 'x'": lambda: Retry(times=TEXT),
     "budget must be a number of seconds, not 'x'": lambda: Retry(budget=TEXT),
     "strategy must be a function, not 5": lambda: Retry(strategy=WRONG),
@@ -245,6 +299,7 @@ def test_values_that_can_be_read_differently_are_not_refused() -> None:
     assert only_role("approver")(ana, WAIT)
     assert not owner_may_decide(ana, WAIT)
     assert Usage(1, 1).cost(None) is None
+    assert Usage(1, 1).cost(WRONG, provider=WRONG) is None
     durations: list[Any] = ["x", -1.0, float("nan"), float("inf"), None]
     assert [Metadata(duration=duration).duration for duration in durations] == [None] * 5
     assert Metadata(duration=0.5).duration == Metadata().with_duration(0.5).duration

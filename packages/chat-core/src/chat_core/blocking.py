@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeVar, cas
 
 import typing_extensions
 
+from chat_core._arguments import argument_error
 from chat_core._loop import Task, loop_holder
 from chat_core.conversation import Conversation
 from chat_core.embed import Texts
@@ -43,7 +44,15 @@ def call(function: Callable[[], Awaitable[T]]) -> T:
 
     Args:
         function: async function, called without arguments. Its exceptions are raised to the caller.
+
+    Raises:
+        UsageError: `function` is not a function, for example because it has already been called.
     """
+    if not callable(function):  # pyright: ignore[reportUnnecessaryComparison] - callers without a checker
+        value: object = function
+        if asyncio.iscoroutine(value):
+            value.close()  # otherwise, Python warns that it was never awaited
+        raise argument_error("function", "an async function that is not called yet, such as store.due", value)
     task = Task(loop_holder.loop(), function)
     try:
         task.start()
@@ -67,7 +76,12 @@ def enter(manager: AbstractAsyncContextManager[T]) -> Generator[T]:
 
     Returns:
         A context manager whose `as` target is the value of `manager`.
+
+    Raises:
+        UsageError: `manager` is not an async context manager.
     """
+    if not isinstance(manager, AbstractAsyncContextManager):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise argument_error("manager", "an async context manager, such as a store", manager)
     value = call(manager.__aenter__)
     try:
         yield value

@@ -327,8 +327,13 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
                 types, also in inner chats.
             owner: the user who owns the conversation. Only for plain messages: a stored conversation has an owner.
             live: input that may arrive during the run, see `LiveInput`.
+
+        Raises:
+            UsageError: an argument is wrong.
         """
         _require_run_arguments("stream()", messages, options)
+        if live is not None and not isinstance(live, LiveInput):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("live", "an object with take_turns() and delivered_text()", live)
         if inject is not None or owner is not None:
             _require_inputs("stream()", messages, inject, owner)
         return ChatStream(self._plan, messages, options, inject, owner, live=live)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from chat_core.messages import Turn
 
 
+@runtime_checkable
 class LiveInput(Protocol):
     """Protocol for the input of a user who can speak at any time during a stream, passed to `chat.stream()`.
 

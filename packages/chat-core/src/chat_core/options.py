@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, final, get_args, runtime_checkable
 
+from chat_core._arguments import argument_error, require_text
 from chat_core.errors import UnsupportedOptionError, UsageError
 
 ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -20,6 +22,9 @@ class NamedTool:
     """A tool choice that requires the model to call the tool `name`."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        require_text(name=self.name)
 
 
 _ToolChoiceName: TypeAlias = Literal["auto", "none", "required"]
@@ -49,6 +54,9 @@ class Instructions:
 
     fixed: str = ""
     changing: str = ""
+
+    def __post_init__(self) -> None:
+        require_text(fixed=self.fixed, changing=self.changing)
 
     @classmethod
     def of(cls, instructions: str | Instructions | None, /) -> Instructions:
@@ -103,7 +111,7 @@ class ChatOptions:
 
     def __post_init__(self) -> None:
         for item in _FIELDS:
-            if (value := getattr(self, item.name)) is not None:
+            if (value := getattr(self, item.name)) is not item.default:
                 allowed, accepts = _ALLOWED[item.name]
                 if not accepts(value):
                     msg = f"{item.name} must be {allowed}, not {value!r}"
@@ -113,7 +121,12 @@ class ChatOptions:
         """Return these options merged over `defaults`, which provide the values that these options do not set.
 
         An extra replaces the extra of the same class in `defaults`.
+
+        Raises:
+            UsageError: `defaults` is not a `ChatOptions`.
         """
+        if not isinstance(defaults, ChatOptions):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("defaults", "ChatOptions", defaults)
         if defaults == _UNSET:
             return self
         mine = {item.name: value for item in _FIELDS if (value := getattr(self, item.name)) is not None}
@@ -162,7 +175,7 @@ def _is_whole(value: object, least: float = -math.inf) -> bool:
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_tuple(value: object, kind: type) -> bool:

@@ -80,6 +80,7 @@ class Usage:
         Args:
             model: name of the model, such as `turn.metadata.model`; `None` if the provider did not report it.
             provider: name of the provider in `genai-prices`, such as `"anthropic"`, if several offer the model.
+                Both names are converted to strings.
 
         Returns:
             The price, or `None` if the prices of the model are unknown.
@@ -102,7 +103,7 @@ class Usage:
             cache_write_tokens=self.cache_write_tokens,
         )
         try:
-            return calc_price(tokens, model, provider_id=provider).total_price
+            return calc_price(tokens, str(model), provider_id=None if provider is None else str(provider)).total_price
         except LookupError:
             return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from inspect import isroutine
 from typing import TYPE_CHECKING, Self, cast, final
 
 from typing_extensions import TypeForm, TypeVar
@@ -143,6 +144,10 @@ class FunctionCall:
         from pydantic import PydanticUserError, TypeAdapter, ValidationError  # noqa: PLC0415 - many programs never need it
 
         name = getattr(form, "__name__", form)
+        if isinstance(form, Mapping) or isroutine(form):
+            # Pydantic would read a dict as a schema of its own, and call a function to validate the arguments.
+            msg = f"arguments_as() needs a type that pydantic can read, not {form!r}"
+            raise UsageError(msg)
         try:
             value: ValueT = TypeAdapter(form).validate_json(dumps(self.arguments))
         except PydanticUserError as error:

@@ -35,7 +35,8 @@ def is_view_turn(turn: Turn) -> bool:
 class View:
     """The turns of a conversation that a model receives, from `Messages.view()`.
 
-    A context policy returns `View(offset, elided=ids)`, without turns, to choose the turns that a run sends.
+    A context policy returns `View(offset, elided=ids)`, without turns, to choose the turns that a run sends. An offset
+    that is not a whole number of at least 0 raises `UsageError`.
 
     Attributes:
         offset: index in the history of the first turn that is sent. Earlier turns are not sent, except system turns and
@@ -60,12 +61,15 @@ class View:
         turns: Sequence[tuple[Role, Turn]] = (),
         timeline: Timeline | None = None,
     ) -> None:
-        if type(offset) is not int:
-            raise argument_error("offset", "a whole number, such as one of view.boundaries()", offset)
+        _require_offset(offset)
+        if type(result_characters) is not int:
+            raise argument_error("result_characters", "a whole number", result_characters)
         try:
             self.elided: frozenset[str] = frozenset(elided)
         except TypeError as error:
             raise argument_error("elided", "a collection of ids of tool calls", elided) from error
+        if isinstance(elided, str):
+            raise argument_error("elided", "a collection of ids of tool calls", elided)
         self.offset: int = offset
         self.result_characters: int = result_characters
         self.cause: Exception | None = cause
@@ -117,14 +121,18 @@ class View:
 
     def tokens_from(self, offset: int) -> int:
         """Return the estimated number of tokens in the view that begins at `offset`, with no results shortened."""
+        _require_offset(offset)
         return self._require_timeline.tokens_from(offset)
 
     def tokens_of(self, chosen: View) -> int:
         """Return the estimated number of tokens in a view that a policy may choose, such as `View(offset)`."""
+        if not isinstance(chosen, View):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("chosen", "a View, such as View(offset)", chosen)
         return self._require_timeline.tokens_of(chosen)
 
     def count_before(self, offset: int) -> int:
         """Return the number of turns before `offset`, not counting turns that a rewind removed."""
+        _require_offset(offset)
         return self._require_timeline.count_before(offset)
 
     @property
@@ -135,10 +143,12 @@ class View:
 
     def turns_before(self, offset: int) -> Sequence[tuple[Role, Turn]]:
         """Return the turns that this view would lose if it began at `offset`, including the current summary as text."""
+        _require_offset(offset)
         return self._require_timeline.turns_before(self, offset)
 
     def tools_from(self, offset: int) -> list[Tool]:
         """Return the tool calls in the view that begins at `offset`, oldest first."""
+        _require_offset(offset)
         return self._require_timeline.tools_from(offset)
 
     def summary(self, text: str, offset: int) -> Summary:
@@ -164,6 +174,11 @@ class View:
             msg = "this view was created by View() and has no turns: call messages.view() instead"
             raise UsageError(msg)
         return self.timeline
+
+
+def _require_offset(offset: object) -> None:
+    if type(offset) is not int or offset < 0:
+        raise argument_error("offset", "a whole number of at least 0, such as one of view.boundaries()", offset)
 
 
 def elide_results(turn: Turn, elided: Collection[str], characters: int) -> Turn:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
+from chat_core._arguments import argument_error
 from chat_core.errors import ChatError, StreamTruncatedError, UsageError
 from chat_core.events import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
 from chat_core.messages import (
@@ -39,6 +40,9 @@ class Answer:
         fail_after: number of deltas after which the stream raises `error` or, if there is no error, is truncated.
         error: error to raise, immediately or after `fail_after` deltas.
         before: function that is called and awaited before the answer starts, such as `event.wait`.
+
+    Raises:
+        UsageError: `parts` is not a list of texts, calls and parts.
     """
 
     parts: Sequence[Part | FunctionCall | str] = ()
@@ -47,6 +51,14 @@ class Answer:
     fail_after: int | None = None
     error: ChatError | None = None
     before: Callable[[], Awaitable[object]] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.parts, str) or not isinstance(self.parts, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("parts", "a list of texts, calls and parts, such as ['Hello.']", self.parts)
+        for part in self.parts:
+            if not isinstance(part, (str, FunctionCall, Part)):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+                name, expected = "a part of an answer", "a text, a call or a part"
+                raise argument_error(name, expected, part)
 
 
 Scripted: TypeAlias = Answer | str | FunctionCall | ChatError | Sequence[Part | FunctionCall | str]
@@ -93,6 +105,17 @@ class ScriptedProvider:
         vectors: Callable[[str], Sequence[float]] | None = None,
         meta: ProviderMeta | None = None,
     ) -> None:
+        """Create the provider.
+
+        Args:
+            script: the answers, in order.
+            by_history: whether the number of model turns selects the answer, instead of the number of requests.
+            vectors: function that returns the embedding of a text; by default, a vector of its length.
+            meta: metadata of the provider.
+
+        Raises:
+            UsageError: an answer is neither a text, a call, an error, a list of parts nor an `Answer`.
+        """
         self._script = [_to_answer(item) for item in script]
         self._by_history = by_history
         self._vectors = vectors or _length_vector
@@ -228,6 +251,9 @@ def _to_answer(item: Scripted) -> Answer:
         return Answer(error=item)
     if isinstance(item, (str, FunctionCall)):
         return Answer((item,))
+    if not isinstance(item, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        name, expected = "an answer", "a text, a FunctionCall, a ChatError, an Answer or a list of parts"
+        raise argument_error(name, expected, item)
     return Answer(item)
 
 

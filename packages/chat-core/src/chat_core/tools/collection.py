@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, final, overload
 
+from chat_core._arguments import require_text
 from chat_core.errors import UsageError
 from chat_core.tools.action import MetaT
 from chat_core.tools.context import ToolContext
@@ -181,6 +182,7 @@ class ToolCollection(Generic[MetaT]):
         Raises:
             UsageError: no such tool exists.
         """
+        require_text(name=name)
         if name not in self._tools:
             msg = f"no tool is named {name!r} in {self!r}"
             raise UsageError(msg)
