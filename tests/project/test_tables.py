@@ -21,6 +21,11 @@ MUTANTS: Final = {
     for entry in tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]
 }
 NUMBERS: Final = [str(number) for number in range(1, 43)]
+FAULTS: Final = {
+    f"{group}{number}"
+    for group, count in {"E": 12, "W": 3, "P": 1, "T": 7, "D": 10, "S": 12}.items()
+    for number in range(1, count + 1)
+}
 
 
 @dataclass(frozen=True)
@@ -100,13 +105,13 @@ def test_every_promise_has_a_test_or_is_marked_as_not_built() -> None:
     assert [row.words for row in table if not row.tests and "not built yet" not in row.words[0]] == []
 
 
-def test_every_fault_has_one_number_and_a_test_for_each_mutant() -> None:
+def test_every_fault_has_one_number_and_a_test() -> None:
     table = ROWS["faults"]
     numbers = [row.words[0] for row in table]
 
-    assert len(table) > 120
+    assert {number.rstrip("abcdefghijk") for number in numbers} == FAULTS
     assert len(set(numbers)) == len(numbers)
-    assert [row.words[0] for row in table if row.mutants and not row.tests] == []
+    assert [row.words[0] for row in table if not row.tests] == []
 
 
 def test_the_tables_name_all_existing_mutants() -> None:

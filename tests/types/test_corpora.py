@@ -25,6 +25,9 @@ def load(pattern: str) -> list[ModuleType]:
         sys.path.remove(str(HERE))
 
 
+CHECKERS: dict[str, Any] = load("checkers.py")[0].CHECKERS
+
+
 def legal_cases() -> Iterator[Any]:
     for module in load("legal_*.py"):
         for name, case in vars(module).items():
@@ -59,6 +62,39 @@ def test_an_illegal_program_fails_at_run_time_too(case: Callable[[], object], pa
     with pytest.raises(Exception) as caught:
         call(case)
     assert re.match(pattern, f"{type(caught.value).__name__}: {caught.value}")
+
+
+def checkers_that_say(function: str, pattern: str) -> set[str]:
+    """The checkers whose recorded messages about a function of `mistakes.py` match a pattern."""
+    said = {
+        file.stem: re.findall(
+            rf"^# {function}\n(.+?)(?=^# |\Z)", file.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        )
+        for file in (HERE / "messages").glob("*.txt")
+    }
+    return {name for name, [text] in said.items() if re.search(pattern, text)}
+
+
+@pytest.mark.parametrize(
+    ("function", "pattern", "checkers"),
+    [
+        pytest.param("event_of_a_parameter", r"ChatResponse \| Any", {"mypy"}, id="event"),
+        pytest.param("overloaded_policy", "Cannot infer", {"mypy"}, id="overloads"),
+        pytest.param("policy_that_always_raises", "Unknown", {"pyright", "basedpyright"}, id="no_return"),
+        pytest.param("action_from_a_dictionary", "Unknown", {"pyright"}, id="dictionary"),
+        pytest.param("tools_without_a_scope", r"\bNothing\b", {*CHECKERS}, id="nothing"),
+    ],
+)
+def test_a_known_limit_concerns_the_checkers_that_the_documentation_names(
+    function: str, pattern: str, checkers: set[str]
+) -> None:
+    # `check.py` compares the recorded messages with those of the checkers.
+    assert checkers_that_say(function, pattern) == checkers
+
+
+def test_pyrefly_needs_the_configuration_file_that_the_documentation_names() -> None:
+    page = (HERE.parents[1] / "docs" / "concepts" / "types.md").read_text(encoding="utf-8")
+    assert f"| pyrefly | 1.2 or newer | a `{CHECKERS['pyrefly'].config}`, which may be empty |" in page
 
 
 def test_the_corpora_only_grow() -> None:
