@@ -17,7 +17,7 @@ from chat_core import FunctionCall, Paused, RequireApproval, ScopedCollection, T
 from chat_core.approvals import MayDecide, Principal, owner_may_decide
 from chat_core.messages import Turn
 from chat_core.provider import ProviderMeta
-from chat_core.testing import ScriptedProvider
+from chat_core.testing import Answer, ScriptedProvider
 from chat_inbox.__main__ import listen
 from chat_service import BearerTokens, Service, ServiceSettings, hash_token
 from chat_service.context import ServiceContext
@@ -274,6 +274,15 @@ def approve(waiting: Sequence[Mapping[str, Any]]) -> dict[str, object]:
 
 def scripted(*script: Any) -> ScriptedProvider:
     return ScriptedProvider(*(script or (["I will ", "pay. ", CALL], ["It is ", "paid."])), by_history=True)
+
+
+def failing(error: Exception) -> Answer:
+    """An answer whose request raises an exception that is not a `ChatError`."""
+
+    async def fail() -> None:
+        raise error
+
+    return Answer(before=fail)
 
 
 class SteppedModel:

@@ -10,7 +10,7 @@ from chat_core import FunctionCall
 from chat_service import ServiceSettings
 from chat_store import MemoryStore
 from front_end_helpers import COLOR, agui, data_of, plain_flow, types, ui_message, user, vercel
-from service_helpers import BO, Bank, Client, SteppedModel, build_service, scripted, serving
+from service_helpers import BO, Bank, Client, SteppedModel, build_service, failing, scripted, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -165,7 +165,7 @@ async def test_messages_are_limited(store: MemoryStore) -> None:
 
 
 async def test_a_failed_run_ends_with_an_error_and_is_retried_by_the_same_request(store: MemoryStore) -> None:
-    model = scripted(ConnectionError("the key is s3cret"))
+    model = scripted(failing(ConnectionError("the key is s3cret")))
     async with serving(build_service(store, model)) as client:
         body = agui("t", user("m-1", "Hello."))
         failed = await client.post("/agui", body)

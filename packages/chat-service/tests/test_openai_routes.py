@@ -11,7 +11,7 @@ from chat_core.testing import Answer
 from chat_service import ServiceSettings
 from chat_store import MemoryStore
 from front_end_helpers import COLOR, data_of, plain_flow
-from service_helpers import BO, WAIT, Bank, SteppedModel, build_service, scripted, serving
+from service_helpers import BO, WAIT, Bank, SteppedModel, build_service, failing, scripted, serving
 
 pytestmark = pytest.mark.anyio
 WEATHER = FunctionCall("weather", {"city": "Nantes"}, id="call_1")
@@ -150,7 +150,7 @@ async def test_another_user_cannot_continue_a_response(store: MemoryStore) -> No
 
 
 async def test_a_failed_run_hides_its_cause(store: MemoryStore) -> None:
-    async with serving(build_service(store, scripted(ConnectionError("s3cret")), flow=plain_flow())) as client:
+    async with serving(build_service(store, scripted(failing(ConnectionError("s3cret"))), flow=plain_flow())) as client:
         whole = await client.post("/v1/responses", responses("Hello."))
         streamed = await client.post("/v1/responses", responses("Hello.", stream=True))
 
