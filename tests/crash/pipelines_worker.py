@@ -1,16 +1,14 @@
-"""A worker that executes a five-task workflow, and kills itself at one of its steps.
+"""A worker that executes a workflow of five tasks, and kills itself at one of its steps.
 
-`python killed_worker.py FOLDER POINT…` runs the workflow once for each point, in a folder of its own, until the process
-is killed at this point; then another process finishes the run. Point 0 kills nothing. For each point, it prints the
-status of the first process, the number of points that the last process passed, and the state of the run.
+An order has a `folder` for the run and a `point`. Point 0 kills nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +21,8 @@ from chat_pipeline import FileWrite, Folder, Pipelines, Runtime, TaskCall, ToolR
 from chat_pipeline.waking import conversation_of
 from chat_store import SqliteStore
 from dbos._sys_db import SystemDatabase
+
+from .worker import Order, fork_for_each_order, tell
 
 RUN: Final = "run"
 TOOL: Final = """
@@ -107,8 +107,11 @@ async def decide_all(folder: Path, store: SqliteStore) -> None:
         task = waiting.conversation.rpartition("/")[2]
         async with store.open(waiting.conversation) as conversation:
             tool = conversation.messages.tool(task)
-            if isinstance(tool.status, Interrupted) and task in done:
-                tool.complete(f"{task}({tool.call.arguments['after']})")
+            if isinstance(tool.status, Interrupted):
+                if task in done:
+                    tool.complete(f"{task}({tool.call.arguments['after']})")
+                else:
+                    tool.retry(by="ana")
             else:
                 tool.approve(by="ana")
         await wake_run(conversation_of(RUN, task))
@@ -129,10 +132,11 @@ class CountedRuntime:
         setattr(runtime, "run", run)  # noqa: B010 - replaces a method of one object
 
 
-async def main(folder: Path, target: int) -> None:
+async def main(folder: Path, target: int) -> tuple[int, str]:
+    """Execute or continue a run, and return the number of points that were passed and the state of the run."""
     points = Points(target)
     points.surround(SystemDatabase, "record_operation_result")
-    async with SqliteStore(folder / "chats.db", lease_seconds=0.5) as store:
+    async with SqliteStore(folder / "chats.db", lease_seconds=0.3) as store:
         runtimes = [
             ToolRuntime(store, {"shop": chat_of(folder, points)}, busy_seconds=0.1),
             FileWrite({"out": Folder(folder, writable=True)}),
@@ -151,28 +155,15 @@ async def main(folder: Path, target: int) -> None:
                     await decide_all(folder, store)
                     await wake_due(store)
                 await sleep(0.05)
-    (folder / "end").write_text(f"{points.count} {run.state}", encoding="utf-8")
+    return points.count, run.state
 
 
-def in_child(folder: Path, target: int) -> int:
-    """Run the workflow in a forked process, which needs no time to import, and return its status."""
-    child = os.fork()
-    if not child:
-        asyncio.run(main(folder, target))
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def sweep(folder: Path, targets: list[int]) -> None:
-    for number, target in enumerate(targets):
-        own = folder / str(number)
-        own.mkdir()
-        status = in_child(own, target)
-        if status:
-            assert in_child(own, 0) == 0
-        sys.stdout.write(f"{status} {(own / 'end').read_text(encoding='utf-8')}\n")
-        sys.stdout.flush()
+def main_of_child(order: Order) -> None:
+    """Execute or continue the run of a folder, until the process is killed at the ordered point."""
+    points, state = asyncio.run(main(Path(str(order["folder"])), int(order["point"])))
+    tell(event="ended", points=points, state=state)
 
 
 if __name__ == "__main__":
-    sweep(Path(sys.argv[1]), [int(word) for word in sys.argv[2:]])
+    importlib.import_module("sqlalchemy.dialects.sqlite")  # before the children are forked, to save time
+    fork_for_each_order(main_of_child)
