@@ -277,6 +277,7 @@ def _without_dbos(session: nox.Session) -> list[str]:
     folders = (
         "packages/chat-dbos/tests",
         "packages/chat-pipeline/tests",
+        "tests/crash/test_pipelines.py",
         "tests/durable",
         "tests/demo/test_pipeline.py",
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 from chat_pipeline import FileWrite, Folder, PipelineLimits, Pipelines, WorkflowFileError, wake_run
 from chat_pipeline.waking import conversation_of
-from dbos import DBOS, PortableWorkflowError
+from dbos import DBOS, PortableWorkflowError, StepReservation
 from pipeline_world import Probe, World, failure, probe, running, wait_until, workflow
 
 pytestmark = pytest.mark.anyio
@@ -35,6 +36,37 @@ async def test_outputs_keep_their_types_through_the_tasks_of_a_run(world: World)
     assert run.outputs["d"] == {"b": {"n": 1}, "c": "c of 1", "a": [{"n": 1}, 1]}
     assert (run.workflow, run.source, run.input, run.errors) == ("test", DIAMOND, {"n": 1}, {})
     assert sorted(world.probe.calls) == ["a", "b", "c", "d"]
+
+
+async def test_a_recovered_task_waits_for_the_recorded_outcomes_of_all_tasks_before_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = StepReservation.run_async
+    begun, loaded = asyncio.Event(), asyncio.Event()
+
+    async def run_async(self: StepReservation, options: Any, function: Any) -> Any:
+        if options["name"] == "task a":  # its recorded outcome is the last one that is loaded
+            await begun.wait()
+            await loaded.wait()
+            for _ in range(100):
+                await asyncio.sleep(0)
+        if options["name"] == "task c":
+            begun.set()
+        result = await original(self, options, function)
+        if options["name"] == "task b":
+            loaded.set()
+        return result
+
+    text = workflow(probe("a"), probe("b", "a"), probe("c", "b", value='"{{ b.output }}"'))
+    async with running(world, world.pipelines()) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(text))
+        await pipelines.wait(run_id)
+        monkeypatch.setattr(StepReservation, "run_async", run_async)
+        recovered = await DBOS.fork_workflow_async(run_id, 4)  # after the steps "begin", "task a" and "task b"
+        await recovered.get_result()
+        run = await pipelines.find(recovered.workflow_id)
+    assert (run.state, run.errors, run.outputs["c"]) == ("completed", {}, "x")
+    assert world.probe.calls == ["a", "b", "c", "c"]
 
 
 async def test_a_task_starts_when_its_own_dependencies_have_completed(world: World) -> None:

@@ -149,7 +149,7 @@ class Round:
         return FailedTask(kind="timed_out", error=f"the task exceeded {exceeded}", at=time.time()), True
 
     async def _call(self, task: Task) -> CompletedTask | WaitingTask:
-        context: dict[str, JsonValue] = {"input": self.given, "tasks": self._outputs(task)}
+        context: dict[str, JsonValue] = {"input": self.given, "tasks": await self._outputs(task)}
         config = render(dict(task.config), context)
         runtime = self.runtimes[task.runtime]
         values: Mapping[str, JsonValue] = config if isinstance(config, dict) else {}
@@ -166,11 +166,14 @@ class Round:
             raise TaskError(msg)
         return CompletedTask(kind="completed", output=output, at=time.time())
 
-    def _outputs(self, task: Task) -> JsonValue:
-        """Return the outputs of the direct and indirect dependencies of a task."""
+    async def _outputs(self, task: Task) -> JsonValue:
+        """Return the outputs of the direct and indirect dependencies of a task.
+
+        In a recovered run, DBOS may return the recorded outcome of a dependency before those of its own dependencies.
+        """
         outputs: dict[str, JsonValue] = {}
         for item in sorted(self.workflow.ancestors[task.id]):
-            outcome = self._found[item].result()
+            outcome = await self._found[item]
             if outcome["kind"] == "completed":
                 outputs[item] = {"output": outcome["output"]}
         return outputs
