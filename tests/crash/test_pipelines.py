@@ -13,7 +13,7 @@ import pytest
 from .processes import Server
 
 KILLS = 1000 if os.environ.get("CHAT_THOROUGH") else 40
-PARTS = 4
+PARTS = KILLS // 10
 
 
 @pytest.fixture(scope="module")
