@@ -106,10 +106,10 @@ class TakesAnotherValue(AgentFlow):
     def scopes(self) -> Sequence[ToolScope[Never]]:
         accounts = ToolCollection()
 
-        @accounts.tool
         def pay(amount: int, risk: Injected[Risk]) -> str:
             return f"{amount} {risk.level}"  # E: level
 
+        accounts.tool(pay)
         return [ScopedCollection(accounts, execute)]
 
 

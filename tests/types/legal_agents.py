@@ -84,11 +84,11 @@ class Teller(AgentFlow):
     def scopes(self) -> Sequence[ToolScope[Never]]:
         accounts = ToolCollection()
 
-        @accounts.tool
         def pay(amount: int, risk: Injected[Risk]) -> str:
             assert_type(risk, Risk)
             return "refused" if risk.high else f"paid {amount}"
 
+        accounts.tool(pay)
         return [ScopedCollection(accounts, execute)]
 
 
