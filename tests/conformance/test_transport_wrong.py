@@ -180,7 +180,7 @@ class WantsAllOfARefusal(Right):
     names = ("refused_and_cut", "error_body_too_long")
 
     def told(self, error: TransportError, request: Request) -> TransportError:
-        cut = error.kind == "status" and error.body and not error.body.endswith(b"}")
+        cut = error.kind == "status" and error.body and not error.body.endswith((b"}", b"}\xff"))
         return anew(error, "stream") if cut else error
 
 

@@ -295,3 +295,145 @@ class CallsACancellationATimeout(Right):
             return await super().send(request)
         except asyncio.CancelledError as error:
             raise TransportError("timeout", "no response in time") from error
+
+
+# Details that an HTTP library changes by itself
+
+
+class KeepsCookies(Right):
+    """A cookie of a response is sent with the next requests."""
+
+    names = ("request_as_written",)
+    cookie: str | None = None
+
+    def asked(self, request: Request) -> Request:
+        if self.cookie is None:
+            return request
+        return replace(request, headers=(*request.headers, ("cookie", self.cookie)))
+
+    async def send(self, request: Request, /) -> Response:
+        response = await super().send(request)
+        self.cookie = response.headers.get("set-cookie", "").partition(";")[0] or self.cookie
+        return response
+
+
+class SortsTheQuery(Right):
+    """The parameters of a query are sent in another order."""
+
+    names = ("request_as_written",)
+
+    def asked(self, request: Request) -> Request:
+        path, mark, query = request.path.partition("?")
+        return replace(request, path=path + mark + "&".join(sorted(query.split("&"))))
+
+
+class NormalizesThePath(Right):
+    """Of two slashes in a path one is removed, and so is one at its end."""
+
+    names = ("request_as_written",)
+
+    def asked(self, request: Request) -> Request:
+        path, mark, query = request.path.partition("?")
+        return replace(request, path=(path.replace("//", "/").rstrip("/") or "/") + mark + query)
+
+
+class AlwaysPosts(Right):
+    """Each request is a POST."""
+
+    names = ("request_as_written",)
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, method="POST")
+
+
+class ReadsRefusalsAsText(Right):
+    """The body of an error response is damaged if it is not text."""
+
+    names = ("refused",)
+
+    def told(self, error: TransportError, request: Request) -> TransportError:
+        body = error.body.decode(errors="replace").encode() if error.body is not None else None
+        return TransportError(error.kind, str(error), status=error.status, headers=error.headers, body=body)
+
+
+class ShortensEvents(Right):
+    """The data of an event is cut after 64 KiB."""
+
+    names = ("event_data",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        async for batch in stream.batches():
+            for event in batch:
+                event.data = event.data[:65_536]
+            yield batch
+
+
+class JoinsDataLinesWithASpace(Right):
+    """The lines of an event's data are joined with a space."""
+
+    names = ("event_data", "cut_anywhere")
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        async for batch in stream.batches():
+            for event in batch:
+                event.data = event.data.replace(b"\n", b" ") if request.framing == "sse" else event.data
+            yield batch
+
+
+class KeepsTheTypeOfAnEvent(Right):
+    """An event without a type has the type of the event before it."""
+
+    names = ("events",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        kind = "message"
+        async for batch in stream.batches():
+            for event in batch:
+                kind = event.type = kind if event.type == "message" else event.type
+            yield batch
+
+
+class TakesOnly200(Right):
+    """Another status of success is taken for a refusal."""
+
+    names = ("events",)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with super().stream(request) as stream:
+            if stream.status != 200:
+                raise TransportError("status", f"the status is {stream.status}", status=stream.status)
+            yield stream
+
+
+class ClosesInTheBackground(Right):
+    """The context of a stream ends before its connection is closed."""
+
+    names = ("nothing_left_open", "last_event")
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        stack = AsyncExitStack()
+        stream = await stack.enter_async_context(super().stream(request))
+        try:
+            yield stream
+        finally:
+            self.closing = asyncio.ensure_future(stack.aclose())
+
+
+class FollowsRedirectsOfStreams(Right):
+    """A redirect is followed if the request is a stream."""
+
+    names = ("redirect",)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with AsyncExitStack() as stack:
+            try:
+                stream = await stack.enter_async_context(super().stream(request))
+            except TransportError as error:
+                if error.status is None or error.status // 100 != 3:
+                    raise
+                moved = replace(request, path=error.headers["location"])
+                stream = await stack.enter_async_context(super().stream(moved))
+            yield stream

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 from chat_core.transport import EventStream, Request, Response, Transport
@@ -22,7 +23,9 @@ class OverGivenClients:
     """Transports over clients of the newest installed package. Each event loop has one client, which is closed."""
 
     def __init__(self) -> None:
-        make: Any = partial(PACKAGES[-1].AsyncClient, verify=TLS)
+        # By default, a client of httpx stores cookies.
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        make: Any = partial(PACKAGES[-1].AsyncClient, verify=TLS, cookies=no_cookies)
         self._clients = Clients(make)
 
     async def send(self, request: Request, /) -> Response:

@@ -10,12 +10,14 @@ import anyio
 from anyio.lowlevel import checkpoint
 from chat_core.errors import UnsupportedPartError
 from chat_core.messages import File, FunctionCall, Messages, Opaque, Part, ProviderPart, Reasoning, Text, Tool, Turn
+from chat_core.options import ChatOptions
 from chat_core.testing.mock_transport import MockTransport, Step
 from chat_core.usage import Metadata
 
 from chat_testing.conformance.answers import comparable_turn, input_for
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
+    EXACT,
     QUESTION,
     RESULT,
     Method,
@@ -38,8 +40,6 @@ PRIVATE: Final = "7d1e-private-to-another"
 
 LONG: Final = 61
 """Number of messages of a long conversation, which begins and ends with a user message."""
-EXACT: Final = '  two\n\n\tlines: "é" \\ <&> \u2028 🏞\n  '
-"""Text whose white space and characters a provider may change by mistake."""
 USER_NAMES: Final = ("user", "human", "User", "Human", "USER", "HUMAN")
 MODEL_NAMES: Final = ("assistant", "model", "ai", "Assistant", "Model", "AI", "ASSISTANT", "MODEL")
 
@@ -110,7 +110,9 @@ async def state(subject: Subject) -> None:
         fresh, transport = subject.serve(reply)
         await call_provider(fresh, method, question)
         used, later = subject.serve(reply, reply)
-        for asked in (ProviderInput(), question):
+        options = ChatOptions(temperature=0.25)
+        declined = (await subject.run(method, reply, ProviderInput(options=options))).error is not None
+        for asked in (ProviderInput() if declined else ProviderInput(options=options), question):
             (await call_provider(used, method, asked)).result  # noqa: B018 - an error is raised
         if later.last.request.path != transport.last.request.path or later.last.body != transport.last.body:
             fail(

@@ -35,6 +35,8 @@ Method: TypeAlias = Literal["complete", "stream", "embed"]
 AnyProvider: TypeAlias = CompletionProvider | EmbeddingsProvider
 
 QUESTION: Final = "What is there to say?"
+EXACT: Final = '  two\n\n\tlines: "é" \\ <&> \u2028 🏞\n  '
+"""Text whose white space and characters a provider may change by mistake."""
 RESULT: Final = "a result of 17 degrees"
 
 

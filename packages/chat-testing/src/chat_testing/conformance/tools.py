@@ -13,6 +13,7 @@ from chat_core.provider import ToolDeclaration, ToolDeclarations
 from chat_testing.conformance.answers import input_for
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
+    EXACT,
     QUESTION,
     RESULT,
     Method,
@@ -41,14 +42,17 @@ def _expected_calls(tape: Tape) -> list[tuple[str, dict[str, object]]]:
 
 @scenario("tools")
 async def declarations(subject: Subject) -> None:
-    """The provider declares every tool with its name, its description and the schema of its parameters."""
+    """Each request declares every tool with its name, its description and the schema of its parameters."""
     tools = declare_tools(subject.tapes.call, subject.tapes.no_arguments, subject.tapes.parallel)
+    tape = subject.tapes.call or Tape()
+    after_call = conversation_after(make_turn_with_calls(subject.owner_name, tape.calls))
     for method in subject.answer_methods:
-        sent = await subject.capture_request(Messages.from_user(QUESTION), tools, method)
-        for tool in tools:
-            parameters = cast("dict[str, object]", tool.parameters["properties"])
-            if missing := [word for word in (tool.name, tool.description, *parameters) if not sent.contains(word)]:
-                fail(f"the request of {method}() with the tool {tool.name!r} lacks {missing}")
+        for when, messages in (("first request", Messages.from_user(QUESTION)), ("request with a result", after_call)):
+            sent = await subject.capture_request(messages, tools, method)
+            for tool in tools:
+                parameters = cast("dict[str, object]", tool.parameters["properties"])
+                if missing := [word for word in (tool.name, tool.description, *parameters) if not sent.contains(word)]:
+                    fail(f"the {when} of {method}() with the tool {tool.name!r} lacks {missing}")
         bodies = [
             (await subject.capture_request(Messages.from_user(QUESTION), ToolDeclarations([tool]), method)).body
             for tool in SIMILAR_TOOLS
@@ -123,6 +127,8 @@ async def broken_arguments(subject: Subject) -> None:
         outcome = await subject.run(method, reply, input_for(tape))
         if outcome.error is not None:
             continue  # an error returns no call
+        if not outcome.result.tools:
+            fail(f"{method}() returned a turn without the call whose arguments are not JSON")
         for tool in outcome.result.tools:
             if tool.call.problem is None:
                 fail(
@@ -174,9 +180,18 @@ async def _capture_next_requests(
     ]
 
 
+_LONG_RESULT: Final = EXACT * 500
+"""Result that a provider may shorten by mistake, or change as it may change any text."""
+
+
+def _complete_exactly(tool: Tool) -> None:
+    tool.start()
+    tool.complete(_LONG_RESULT)
+
+
 @scenario("tools")
 async def results(subject: Subject) -> None:
-    """The next request contains a call and its result."""
+    """The next request contains a call and its result, unchanged and of any length."""
     tape = subject.tapes.call or Tape()
     for method, sent in await _capture_next_requests(subject, tape):
         for call_ in tape.calls:
@@ -187,6 +202,13 @@ async def results(subject: Subject) -> None:
                 fail(f"the next request of {method}() does not contain the called tool {call_.name!r}")
         if not sent.contains(RESULT):
             fail(f"the next request of {method}() lacks a tool's result")
+    for method in subject.answer_methods:
+        exact = conversation_after(make_turn_with_calls(subject.owner_name, tape.calls[:1], _complete_exactly))
+        if not (await subject.capture_request(exact, method=method)).contains(_LONG_RESULT):
+            fail(
+                f"{method}() does not send a tool's result of {len(_LONG_RESULT)} characters unchanged. It begins with "
+                f"{EXACT!r}"
+            )
 
 
 @scenario("tools")

@@ -40,7 +40,7 @@ async def read_until_error(stream: EventStream, seen: list[bytes]) -> None:
 async def refused(subject: TransportSubject) -> None:
     """A status that is not 2xx raises a `TransportError` of kind `status` on entry, with status, headers and body."""
     for status in (400, 401, 404, 429, 500, 503):
-        play = subject.play(b'{"error"', b": 1}", status=status, headers=(*JSON, ("Retry-After", "7")))
+        play = subject.play(b'{"error"', b": 1}\xff", status=status, headers=(*JSON, ("Retry-After", "7")))
         async with subject.with_peer(play) as (transport, peer):
             with expect_error("status", when=f"entering a stream with the status {status}") as met:
                 await open_stream(transport, make_request(peer.host))
@@ -49,7 +49,7 @@ async def refused(subject: TransportSubject) -> None:
                 fail(f"the error of a stream response with status {status} has the status {error.status}")
             if error.headers.get("retry-after") != "7":
                 fail("the error of a stream response with an error status lacks the response headers")
-            if error.body != b'{"error": 1}':
+            if error.body != b'{"error": 1}\xff':
                 fail(
                     "the error of a stream response with an error status has the "
                     f"body {error.body!r} instead of the response body"
@@ -141,16 +141,20 @@ async def cut_anywhere(subject: TransportSubject) -> None:
 
 @scenario("listens")
 async def event_data(subject: TransportSubject) -> None:
-    """The data of an event keeps its white space, and each invalid UTF-8 sequence in it becomes U+FFFD."""
-    body = b"data:  two spaces \n\ndata:\ttab\ndata: \n\ndata: a\xffb\n\ndata: ok\n\n"
-    expected = [b" two spaces ", b"\ttab\n", "a\ufffdb".encode(), b"ok"]
+    """The data of an event keeps its length and its white space. Each invalid UTF-8 sequence in it becomes U+FFFD."""
+    long = b"x" * min(100_000, subject.max_event_bytes // 2)
+    body = b"data:  two spaces \n\ndata:\ttab\ndata: \n\ndata: a\xffb\n\ndata: " + long + b"\n\ndata: ok\n\n"
+    expected = [b" two spaces ", b"\ttab\n", "a\ufffdb".encode(), long, b"ok"]
     async with (
         subject.with_peer(subject.play(body)) as (transport, peer),
         transport.stream(make_request(peer.host)) as stream,
     ):
         seen = await read_data(stream)
+    if [len(data) for data in seen] != [len(data) for data in expected]:
+        fail(f"events of {[len(data) for data in expected]} bytes were delivered with {[len(data) for data in seen]}")
     if seen != expected:
-        fail(f"the data {expected} was delivered as {seen}")
+        changed = [pair for pair in zip(expected, seen, strict=True) if pair[0] != pair[1]]
+        fail(f"the data {changed[0][0][:100]!r} was delivered as {changed[0][1][:100]!r}")
 
 
 @scenario("ends")
