@@ -352,7 +352,7 @@ class ReadsRefusalsAsText(Right):
     names = ("refused",)
 
     def told(self, error: TransportError, request: Request) -> TransportError:
-        body = error.body.decode(errors="replace").encode() if error.body is not None else None
+        body = error.body.decode(errors="replace").encode()
         return TransportError(error.kind, str(error), status=error.status, headers=error.headers, body=body)
 
 
