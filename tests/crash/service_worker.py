@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
 import random
-import signal
-import sys
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import anyio
 from chat_agents import AgentConfig, AgentEngine, AgentFlow
@@ -26,7 +20,7 @@ from chat_service import BearerTokens, Service, ServiceSettings
 from chat_store import SqliteStore
 from chat_store.postgres import PostgresStore
 
-from .worker import Order, tell
+from .worker import Order, fork_for_each_order, kill_later, tell
 
 # An order has `store`, the path of a SQLite file, or with `schema` the address of a server; `ledger`, the file to which
 # each tool adds its effects; `seed` of the texts; and `kill_after`, how many microseconds the process has to live.
@@ -136,31 +130,10 @@ async def run(order: Order) -> None:
             await anyio.sleep_forever()
 
 
-def main_of_child(order: Order) -> NoReturn:
-    code = 1
-    try:
-        if "kill_after" in order:
-            end = threading.Timer(int(order["kill_after"]) / 1e6, os.kill, (os.getpid(), signal.SIGKILL))
-            end.daemon = True
-            end.start()
-        anyio.run(run, order)
-        code = 0
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def serve() -> None:
-    """Fork for each order; report when a child is gone."""
-    importlib.import_module("anyio._backends._asyncio")
-    tell(event="serving")
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            main_of_child(cast("Order", json.loads(line)))
-        _, status = os.waitpid(pid, 0)
-        os.write(1, json.dumps({"pid": pid, "event": "gone", "status": status}).encode() + b"\n")
+def main_of_child(order: Order) -> None:
+    kill_later(order)
+    anyio.run(run, order)
 
 
 if __name__ == "__main__":
-    serve()
+    fork_for_each_order(main_of_child)
