@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
@@ -25,6 +25,7 @@ from chat_terminal.runner import Outcome, format_failure, format_outcome
 from chat_terminal.screen import format_call, replace_control_characters
 from chat_terminal.session_texts import find_sessions, format_content
 from chat_terminal.sessions import Session, Sessions
+from chat_terminal.templates import load_template, templates
 
 ANSWERED, FAILED, WAITS, INTERRUPTED = 0, 1, 3, 130
 """Exit codes: answered, run failed, a call waits for a decision, ctrl-C. Click uses 2 for usage errors."""
@@ -148,6 +149,7 @@ def chat(ctx: click.Context, store: Path | None) -> None:
 
 for _command in vendor_commands.COMMANDS:
     chat.add_command(_command)
+chat.add_command(templates)
 
 
 @chat.command(help="Ask a question. Piped input and files are placed before it.")
@@ -155,6 +157,8 @@ for _command in vendor_commands.COMMANDS:
 @click.argument("words", nargs=-1)
 @click.option("--file", "-f", "files", multiple=True, type=click.Path(path_type=Path), help="Attach a file.")
 @click.option("--system", "-s", help="System prompt of a new session.")
+@click.option("--template", metavar="NAME", help="Use a prompt template; `chat templates` lists them.")
+@click.option("--param", "-p", "params", nargs=2, multiple=True, metavar="NAME VALUE", help="Value of a placeholder.")
 @click.option("--session", help="Name of the session to continue or to create.")
 @click.option("--continue", "-c", "resume_last", is_flag=True, help="Continue the last session.")
 @add_model_options
@@ -166,6 +170,8 @@ def ask(
     words: tuple[str, ...],
     files: tuple[Path, ...],
     system: str | None,
+    template: str | None,
+    params: tuple[tuple[str, str], ...],
     session: str | None,
     resume_last: bool,
     **model_options: object,
@@ -177,18 +183,31 @@ def ask(
         words: words of the question.
         files: files to attach.
         system: system prompt of a new session.
+        template: name of a prompt template.
+        params: names and values of the placeholders of the template.
         session: name of the session; it is created if it does not exist.
         resume_last: whether to use the last session.
         **model_options: values of the options from `add_model_options`.
     """
     _require_session_name(session, resume_last=resume_last)
-    parts = build_parts(words, read_piped_input(sys.stdin), files)
-    known, settings = _find_session(sessions, session, model_options, resume_last=resume_last)
+    if params and template is None:
+        msg = "-p sets the value of a placeholder in a template: add --template NAME"
+        raise click.UsageError(msg)
+    used = load_template(template)
+    piped = read_piped_input(sys.stdin)
+    if used.prompt:
+        text = "\n\n".join(filter(None, ((piped or "").strip(), " ".join(words))))
+        parts = build_parts([used.render(text, dict(params))], None, files)
+    else:
+        parts = build_parts(words, piped, files)
+    known = _find_session(sessions, session, resume_last=resume_last)
+    settings = resolve_settings(known, model_options, used)
+    model_options["schema"] = model_options["schema"] or used.schema
     runner = build_runner(sessions, **cast("Any", model_options | settings))
     name = sessions.record_use(known.id if known else session, " ".join(words) or "piped in", settings)
     click.get_current_context().meta[_SESSION] = name
     try:
-        outcome = runner.ask(name, parts, choose_system_prompt(system, settings))
+        outcome = runner.ask(name, parts, choose_system_prompt(system or used.system, settings))
     except PendingToolsError as error:
         msg = f"a call in this session waits for a decision; decide it first: chat resume {shlex.quote(name)}"
         raise click.ClickException(msg) from error
@@ -224,7 +243,8 @@ def talk(
         msg = 'a dialog needs a terminal, without --json and --schema: for one question, use chat "a question"'
         raise click.UsageError(msg)
     _require_session_name(session, resume_last=resume_last)
-    known, settings = _find_session(sessions, session, model_options, resume_last=resume_last)
+    known = _find_session(sessions, session, resume_last=resume_last)
+    settings = resolve_settings(known, model_options)
     runner = build_runner(sessions, **cast("Any", model_options | settings), plain=True)
     name = sessions.record_use(known.id if known else session, "a dialog", settings)
     paused = Dialog(runner, name, choose_system_prompt(system, settings)).run()
@@ -361,12 +381,11 @@ def _require_session_name(session: str | None, *, resume_last: bool) -> None:
         raise click.UsageError(msg)
 
 
-def _find_session(
-    sessions: Sessions, session: str | None, model_options: Mapping[str, object], *, resume_last: bool
-) -> tuple[Session | None, dict[str, object]]:
-    """Return the selected session, or None if it is new, and the settings to use."""
-    known = sessions.last() if resume_last else next((one for one in sessions.list_all() if one.id == session), None)
-    return known, resolve_settings(known, model_options)
+def _find_session(sessions: Sessions, session: str | None, *, resume_last: bool) -> Session | None:
+    """Return the selected session, or None if it is new."""
+    if resume_last:
+        return sessions.last()
+    return next((one for one in sessions.list_all() if one.id == session), None)
 
 
 def _print_outcome(session: str, outcome: Outcome, *, as_json: bool) -> int:

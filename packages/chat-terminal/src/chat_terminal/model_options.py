@@ -15,6 +15,7 @@ from chat_terminal.runner import Runner, user_may_decide
 from chat_terminal.schema_option import load_output
 from chat_terminal.screen import Screen
 from chat_terminal.sessions import Session, Sessions
+from chat_terminal.templates import NO_TEMPLATE, PromptTemplate
 from chat_terminal.tool_options import Approve, load_scopes, parse_tool_choice
 
 _LOCAL_TOKENS: Final = 400
@@ -71,16 +72,19 @@ def add_model_options(command: F) -> F:
     return command
 
 
-def resolve_settings(session: Session | None, options: Mapping[str, object]) -> dict[str, object]:
-    """Return the model, base URL and tools, from the command line, else the session, else the environment.
+def resolve_settings(
+    session: Session | None, options: Mapping[str, object], template: PromptTemplate = NO_TEMPLATE
+) -> dict[str, object]:
+    """Return the model, base URL and tools.
+
+    They come from the command line, else from the template, else from the session, else from the environment.
 
     Args:
         session: the session to continue, or None.
         options: values of all options of the current command.
+        template: the template of `--template`.
     """
-    given = {name: options[name] for name in _SESSION_SETTINGS}
-    given["model"] = make_absolute(str(given["model"]))
-    given["tools"] = [make_absolute(place) for place in cast("Sequence[str]", given["tools"])]
+    given = _make_absolute({name: options[name] for name in _SESSION_SETTINGS})
     source = click.get_current_context().get_parameter_source
     explicit = {name for name in given if source(name) is ParameterSource.COMMANDLINE}
     remembered = (
@@ -88,10 +92,20 @@ def resolve_settings(session: Session | None, options: Mapping[str, object]) -> 
         if session is None
         else {name: session.settings[name] for name in _SESSION_SETTINGS if name in session.settings}
     )
-    settings = given | remembered | {name: given[name] for name in explicit}
+    settings = given | remembered | _make_absolute(template.settings) | {name: given[name] for name in explicit}
     if "base_url" not in explicit and not str(settings["model"]).startswith(f"{COMPLETIONS}:"):
         return settings | {"base_url": None}  # the remembered URL belongs to another model
     return settings | {"base_url": settings["base_url"] or given["base_url"]}
+
+
+def _make_absolute(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return settings in which the model and the tools have absolute paths."""
+    changed = dict(settings)
+    if "model" in changed:
+        changed["model"] = make_absolute(str(changed["model"]))
+    if "tools" in changed:
+        changed["tools"] = [make_absolute(place) for place in cast("Sequence[str]", changed["tools"])]
+    return changed
 
 
 def build_runner(
