@@ -108,7 +108,7 @@ def make_read_result_tool(limit: int) -> ToolDefinition:
             context: context of the call.
             offset: number of characters to skip.
         """
-        text = next((text for found, text in _results(context.messages) if found == id), None)
+        text = next((text for found, text in _iterate_results(context.messages) if found == id), None)
         if text is None:
             msg = f"there is no result with the id {id!r}"
             raise LookupError(msg)
@@ -128,7 +128,7 @@ def tools_in(contents: Sequence[Content]) -> list[Tool]:
     return [tool for content in contents for turn in content.turns for tool in turn.tools]
 
 
-def _results(contents: Sequence[Content]) -> Iterator[tuple[str, str]]:
+def _iterate_results(contents: Sequence[Content]) -> Iterator[tuple[str, str]]:
     """Yield the id and the full text of each result in a conversation."""
     for tool in tools_in(contents):
         for item in tool.data:

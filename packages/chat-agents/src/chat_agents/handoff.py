@@ -82,12 +82,12 @@ def flow_after_handoffs(messages: Messages, *, is_next: bool = True) -> str | No
             counts = True
         elif counts:
             for tool in reversed(turn.tools):
-                if name := _flow_of(tool):
+                if name := _handoff_target(tool):
                     return name
     return None
 
 
-def _flow_of(tool: Tool) -> str | None:
+def _handoff_target(tool: Tool) -> str | None:
     """Return the flow name that a handoff call selected, or `None` if the call is not a handoff.
 
     The tool's name is checked, because other tools may return data of the same type.

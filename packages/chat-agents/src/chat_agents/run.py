@@ -64,7 +64,7 @@ PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 _LOG = logging.getLogger("chat_agents")
 _REFUSALS = (UsageError, ConflictError, ConversationClosedError, UnknownConversationError)
 """Errors that `AgentRun` raises, without a change to the session, instead of reporting an `Error` event."""
-_LEFT = "the run of the call ended early"
+_RUN_ENDED_EARLY = "the run of the call ended early"
 _CANCELLED = "The user sent another message before the call was complete."
 
 
@@ -310,7 +310,7 @@ def append_message(messages: Messages, message: Content) -> Sequence[Tool]:
     cancelled = messages.pending()
     for tool in cancelled:
         if isinstance(tool.status, Running):
-            tool.lost(_LEFT)
+            tool.lost(_RUN_ENDED_EARLY)
         tool.cancel(_CANCELLED)
     messages.push(message)
     return cancelled

@@ -42,12 +42,12 @@ def drop_duplicate_tools(sources: Sequence[ToolScope[PauseT]], names: Iterable[s
                 taken.add(name)
                 definitions.append(item)
         if definitions:
-            found.append(_Part(source, definitions))
+            found.append(_PartialScope(source, definitions))
     return found
 
 
 @final
-class _Part(ToolScope[PauseT_co], Generic[PauseT_co]):
+class _PartialScope(ToolScope[PauseT_co], Generic[PauseT_co]):
     """Some of the tools of another scope, with that scope's policy."""
 
     __slots__ = ("_definitions", "_scope")

@@ -83,13 +83,13 @@ class BatchHandle:
         except ValueError as error:
             msg = "the text is not a batch handle: pass the text that to_json() returned"
             raise InvalidDocumentError(msg) from error
-        fields = _object(value, "the handle")
+        fields = _require_object(value, "the handle")
         if fields.get("version") != VERSION:
             msg = f"the version of a batch handle must be {VERSION}, not {fields.get('version')!r}"
             raise InvalidDocumentError(msg, path="version")
-        provider, model, id_, name = [_text(fields, name) for name in ("provider", "model", "id", "name")]
-        data = _object(fields.get("data"), "data")
-        batch = Batch(id_, name, {key: _text(data, key) for key in data})
+        provider, model, id_, name = [_require_text(fields, name) for name in ("provider", "model", "id", "name")]
+        data = _require_object(fields.get("data"), "data")
+        batch = Batch(id_, name, {key: _require_text(data, key) for key in data})
         return cls(provider, model, batch, members_from_json(fields.get("members")))
 
 
@@ -124,14 +124,14 @@ def members_from_json(value: object) -> tuple[BatchMember, ...]:
     return tuple(members)
 
 
-def _object(value: object, name: str) -> Mapping[str, object]:
+def _require_object(value: object, name: str) -> Mapping[str, object]:
     if isinstance(value, dict):
         return cast("dict[str, object]", value)
     msg = f"{name} must be a JSON object, not {value!r}"
     raise InvalidDocumentError(msg)
 
 
-def _text(fields: Mapping[str, object], name: str) -> str:
+def _require_text(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name)
     if isinstance(value, str):
         return value

@@ -167,7 +167,7 @@ def _build_field(position: _Position, value: object, schema: FieldSchema, *, opt
     schema = schema.for_value(value)
     empty = value is None or value is ABSENT
     original = value  # keeps the type `object`, which the checks below would narrow to partially unknown types
-    if schema.options is not None and (empty or _index_of(schema.options, value) is not None):
+    if schema.options is not None and (empty or _option_index(schema.options, value) is not None):
         return _build_choice(position, value, schema, schema.options)
     if schema.kind == "object" and isinstance(value, dict) and schema.properties:
         return _build_group(position, cast("dict[str, object]", value), schema)
@@ -213,13 +213,13 @@ def _build_line(position: _Position, value: object, schema: FieldSchema) -> Fiel
 
 def _build_choice(position: _Position, value: object, schema: FieldSchema, options: tuple[object, ...]) -> Field:
     choices = [(str(number), _option_label(schema, option), option) for number, option in enumerate(options)]
-    if "null" in position.states and _index_of(options, None) is None:
+    if "null" in position.states and _option_index(options, None) is None:
         choices.append(("null", "no value (null)", None))
     if "absent" in position.states:
         choices.append(("absent", "leave out", ABSENT))
     text = "absent"
     if value is not ABSENT:
-        text = choices[_index_of([choice[2] for choice in choices], value) or 0][0]
+        text = choices[_option_index([choice[2] for choice in choices], value) or 0][0]
     new = _new_field("choice", position, value, schema, text)
     new.choices = tuple(choices)
     return new
@@ -280,7 +280,7 @@ def is_same_json(first: object, second: object) -> bool:
     return json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
 
 
-def _index_of(options: Sequence[object], value: object) -> int | None:
+def _option_index(options: Sequence[object], value: object) -> int | None:
     """Return the index of the option that is the same JSON as `value`, or None if no option is."""
     for index, option in enumerate(options):
         if option is not ABSENT and is_same_json(option, value):

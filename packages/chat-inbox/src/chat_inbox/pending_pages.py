@@ -75,13 +75,13 @@ class PendingPages:
         waiting = await self._service.waiting(person)
         now = self._service.now()
         matching = [item for item in waiting if query.matches(item)]
-        snapshots = await self._load(person, matching) if query.needs_age else {}
+        snapshots = await self._load_conversations(person, matching) if query.needs_age else {}
         found = order_calls(matching, query, snapshots, now)
         pages = max(-(-len(found) // PAGE_SIZE), 1)
         page = min(query.page, pages)
         shown = found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
         snapshots = {
-            **await self._load(person, [item for item in shown if item.conversation not in snapshots]),
+            **await self._load_conversations(person, [item for item in shown if item.conversation not in snapshots]),
             **snapshots,
         }
         return render_signed(
@@ -100,8 +100,8 @@ class PendingPages:
             following=query.encode(page + 1) if page < pages else None,
             total=len(waiting),
             count=len(found),
-            tools=_options("all tools", [item.wait.name for item in waiting], query.tool),
-            people=_options("everybody", [item.person for item in waiting if item.person], query.person),
+            tools=_filter_options("all tools", [item.wait.name for item in waiting], query.tool),
+            people=_filter_options("everybody", [item.person for item in waiting if item.person], query.person),
             ages=[(key, label) for key, (label, _) in AGES.items()],
             sorts=list(SORTS.items()),
             problem=problem.detail if problem else "",
@@ -126,7 +126,7 @@ class PendingPages:
         context = {"action": action, "rows": rows, "problems": problems, "back": back}
         return render_signed(request, self._tokens, person, "bulk_confirm.html", status, **context)
 
-    async def _load(self, person: Principal, items: Sequence[Waiting]) -> dict[str, Snapshot | None]:
+    async def _load_conversations(self, person: Principal, items: Sequence[Waiting]) -> dict[str, Snapshot | None]:
         """Load the conversations of some calls, with None for each conversation that the person may not see."""
         snapshots: dict[str, Snapshot | None] = {}
         for conversation in dict.fromkeys([item.conversation for item in items]):
@@ -154,7 +154,7 @@ def _read_action(posted: Posted) -> Action:
     return action
 
 
-def _options(every: str, names: Sequence[str], chosen: str) -> Sequence[tuple[str, str]]:
+def _filter_options(every: str, names: Sequence[str], chosen: str) -> Sequence[tuple[str, str]]:
     """Return the values and labels of a filter: an empty value, then each name once.
 
     The selected name is always included.

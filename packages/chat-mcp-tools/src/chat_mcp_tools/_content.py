@@ -51,7 +51,7 @@ def value_of(result: types.CallToolResult) -> object:
     if structured is None or _contains_only_blocks(structured, result.content):
         return _unwrap_single_item([_convert_block(block) for block in result.content])
     texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
-    if _repeats_items(texts, _only_value(structured)):
+    if _repeats_items(texts, _unwrap_single_field(structured)):
         repeated = set(texts)
     else:
         repeated = {text for text in texts if _repeats_structured_content(text, structured)}
@@ -76,17 +76,17 @@ def error_text_of(result: types.CallToolResult) -> str:
 def _contains_only_blocks(structured: object, blocks: list[types.ContentBlock]) -> bool:
     """Return whether `structured` is only a list of the content blocks in their JSON form."""
     written = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
-    return bool(written) and _only_value(structured) == written
+    return bool(written) and _unwrap_single_field(structured) == written
 
 
 def _repeats_structured_content(text: str, structured: object) -> bool:
     """Return whether `text` repeats the structured content, the value of its only field, or one of its text fields."""
-    if _represents(text, structured) or _represents(text, _only_value(structured)):
+    if _equals_text_or_json(text, structured) or _equals_text_or_json(text, _unwrap_single_field(structured)):
         return True
     return isinstance(structured, dict) and text in cast("dict[str, object]", structured).values()
 
 
-def _represents(text: str, value: object) -> bool:
+def _equals_text_or_json(text: str, value: object) -> bool:
     """Return whether `text` equals `value`, either directly or when it is parsed as JSON."""
     try:
         return value in (text, json.loads(text))
@@ -103,7 +103,7 @@ def _repeats_items(texts: list[str], value: object) -> bool:
         return False
     items = cast("list[object]", value)
     return any(
-        len(texts) == len(pieces) and all(map(_represents, texts, pieces))
+        len(texts) == len(pieces) and all(map(_equals_text_or_json, texts, pieces))
         for pieces in (items, list(_flatten_lists(items)))
     )
 
@@ -116,7 +116,7 @@ def _flatten_lists(items: list[object]) -> Iterator[object]:
             yield item
 
 
-def _only_value(structured: Any) -> object:  # noqa: ANN401 - any JSON
+def _unwrap_single_field(structured: Any) -> object:  # noqa: ANN401 - any JSON
     """Return the value in an object with a single field. Return any other value unchanged."""
     if isinstance(structured, dict) and len(fields := cast("dict[str, object]", structured)) == 1:
         return next(iter(fields.values()))
@@ -131,11 +131,11 @@ def _unwrap_result(structured: Any, repeated: set[str]) -> object:  # noqa: ANN4
     """
     match structured:
         case {"result": _, **others} if repeated and not others:
-            return _only_value(structured)
+            return _unwrap_single_field(structured)
         case {"content": _, **others} if (
-            repeated and not others and not any(_represents(t, structured) for t in repeated)
+            repeated and not others and not any(_equals_text_or_json(t, structured) for t in repeated)
         ):
-            return _only_value(structured)
+            return _unwrap_single_field(structured)
         case _:
             return cast("object", structured)
 

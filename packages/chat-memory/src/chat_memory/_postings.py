@@ -47,10 +47,12 @@ class Postings:
             rows = moved[earlier.rows]
             kept = rows >= 0
             self.words, self.rows, self.counts = earlier.words[kept], rows[kept], earlier.counts[kept]
-        self._insert([(self._number(word), row, count) for row, each in added for word, count in each.items()])
+        self._insert_postings(
+            [(self._number_of_word(word), row, count) for row, each in added for word, count in each.items()]
+        )
         self._starts: list[int] = np.searchsorted(self.words, np.arange(len(self.numbers) + 1)).tolist()
 
-    def _insert(self, added: Sequence[tuple[int, int, float]]) -> None:
+    def _insert_postings(self, added: Sequence[tuple[int, int, float]]) -> None:
         """Insert postings, each with the number of a word, a row and a count."""
         words: Rows = np.array([word for word, _, _ in added], dtype=np.intp)
         rows: Rows = np.array([row for _, row, _ in added], dtype=np.intp)
@@ -74,5 +76,5 @@ class Postings:
         place = slice(self._starts[number], self._starts[number + 1])
         return self.rows[place], self.counts[place]
 
-    def _number(self, word: str) -> int:
+    def _number_of_word(self, word: str) -> int:
         return self.numbers.setdefault(word, len(self.numbers))

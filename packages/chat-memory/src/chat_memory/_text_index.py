@@ -140,8 +140,8 @@ class TextIndex:
             places = list(compress(earlier.places, keeps.tolist()))
         new_places = [_transcript_position(document) for document in new]
         before: Rows = np.array([bisect(places, place) for place in new_places], dtype=np.intp)
-        self.documents: Sequence[Document] = _merge(documents, new, before.tolist())
-        self.places: Sequence[tuple[str, int, int]] = _merge(places, new_places, before.tolist())
+        self.documents: Sequence[Document] = _insert_items(documents, new, before.tolist())
+        self.places: Sequence[tuple[str, int, int]] = _insert_items(places, new_places, before.tolist())
         self.added: Rows = before + np.arange(len(new), dtype=np.intp)
         self.moved: Rows = np.full(0 if earlier is None else earlier.size, -1, dtype=np.intp)
         self.moved[kept] = np.arange(len(kept)) + np.searchsorted(before, np.arange(len(kept)), "right")
@@ -328,7 +328,7 @@ def _properties(document: Document, counts: Counter[str]) -> tuple[float, float,
     )
 
 
-def _merge(items: Sequence[T], new: Sequence[T], before: Sequence[int]) -> list[T]:
+def _insert_items(items: Sequence[T], new: Sequence[T], before: Sequence[int]) -> list[T]:
     """Insert each new item before the item whose position is in `before`. The positions are in ascending order."""
     merged: list[T] = []
     start = 0

@@ -86,7 +86,7 @@ def open_entries(entries: Iterable[Entry], at: int) -> list[Entry]:
     for entry in entries:
         if entry.valid_from <= at and (entry.rank not in latest or entry.order >= latest[entry.rank].order):
             latest[entry.rank] = entry
-    return _in_force(latest, at)
+    return _select_in_force(latest, at)
 
 
 def timeline(entries: Sequence[Entry]) -> list[Period]:
@@ -104,15 +104,15 @@ def timeline(entries: Sequence[Entry]) -> list[Period]:
         while known < len(by_start) and by_start[known].valid_from <= moment:
             latest[by_start[known].rank] = by_start[known]
             known += 1
-        found = _in_force(latest, moment)
+        found = _select_in_force(latest, moment)
         pieces["current"] += [(entry, moment, end) for entry in found[:1]]
         # A weaker statement that supports the current fact contradicts nothing.
         rivals = {entry.fact: entry for entry in reversed(found) if entry.fact != found[0].fact}
         pieces["candidate"] += [(entry, moment, end) for entry in rivals.values()]
-    return [period for kind, found in pieces.items() for period in _merge(kind, found)]
+    return [period for kind, found in pieces.items() for period in _merge_periods(kind, found)]
 
 
-def _in_force(latest: dict[int, Entry], at: int) -> list[Entry]:
+def _select_in_force(latest: dict[int, Entry], at: int) -> list[Entry]:
     """Return the statements in force, strongest first, given the latest statement of each strength."""
     found: list[Entry] = []
     closing: Entry | None = None
@@ -125,7 +125,7 @@ def _in_force(latest: dict[int, Entry], at: int) -> list[Entry]:
     return found
 
 
-def _merge(kind: PeriodKind, pieces: Iterable[tuple[Entry, int, int]]) -> Iterator[Period]:
+def _merge_periods(kind: PeriodKind, pieces: Iterable[tuple[Entry, int, int]]) -> Iterator[Period]:
     """Merge adjacent periods of the same fact. The strongest and latest statement describes a merged period."""
     open_periods: dict[int, tuple[Period, Entry]] = {}
     for entry, begins, ends in pieces:

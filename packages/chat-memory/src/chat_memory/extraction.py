@@ -228,15 +228,15 @@ def _parse_items(
 
 
 def _is_text(value: object) -> bool:
-    return bool(_clean(value).strip(" _\t\r\n"))
+    return bool(_remove_unstorable(value).strip(" _\t\r\n"))
 
 
 def _clean_field(item: Mapping[str, object], name: str, default: str = "") -> str:
     value = item.get(name)
-    return _clean(value) if _is_text(value) else default
+    return _remove_unstorable(value) if _is_text(value) else default
 
 
-def _clean(value: object) -> str:
+def _remove_unstorable(value: object) -> str:
     """Return a text without null characters and unpaired surrogates, which a database cannot store."""
     return value.replace("\0", "").encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 

@@ -74,7 +74,7 @@ class OpenTelemetry:
         more: Attributes = {**facts, **_conversation_attributes(record), names.RUN_GOES_ON: record.goes_on}
         span = self._tracer.start_span(_span_name("invoke_agent", name), attributes=more)
         context = self._runs[record] = set_span_in_context(span)
-        return _Run(self, record, _Timed(span, context), facts)
+        return _Run(self, record, _TimedSpan(span, context), facts)
 
     def model_call(self, record: CallRecord, /) -> _Call:
         """Start the client span `chat` or `embeddings` for a model call, and return a handle that ends it."""
@@ -90,7 +90,7 @@ class OpenTelemetry:
         if self._content and record.run is not None and span.is_recording():
             conversation, system = input_of(record.run.messages)
             span.set_attributes({names.INPUT_MESSAGES: conversation, names.SYSTEM_INSTRUCTIONS: system})
-        return _Call(self, record, _Timed(span), facts)
+        return _Call(self, record, _TimedSpan(span), facts)
 
     def tool(self, record: ToolRecord, /) -> _Tool:
         """Start the span `execute_tool` for the body of a tool, and return a handle that ends it."""
@@ -106,7 +106,7 @@ class OpenTelemetry:
         if self._content:
             more[names.TOOL_ARGUMENTS] = as_json(dict(tool.effective_arguments))
         span = self._tracer.start_span(_span_name("execute_tool", tool.name), attributes=more)
-        return _Tool(self, record, _Timed(span), facts)
+        return _Tool(self, record, _TimedSpan(span), facts)
 
     def decided(self, record: WaitRecord, /) -> None:
         """Record a span from the request for a decision to the decision, as part of the run that resumes after it."""
@@ -128,7 +128,7 @@ class OpenTelemetry:
         span.end(_to_nanoseconds(ended_at))
         self._instruments.wait.record((ended_at - record.asked_at).total_seconds(), _metric_attributes(facts))
 
-    def end_run(self, record: RunRecord, timed: _Timed, facts: Attributes) -> None:
+    def end_run(self, record: RunRecord, timed: _TimedSpan, facts: Attributes) -> None:
         """End the span `timed` of the run `record`, and record the run's metrics with the attributes `facts`."""
         self._runs.pop(record, None)
         more: Attributes = {
@@ -144,7 +144,7 @@ class OpenTelemetry:
         facts = {**facts, **self._mark_failed(timed.span, record.error), names.RUN_OUTCOME: record.outcome}
         self._instruments.run.record(timed.end(more), _metric_attributes(facts))
 
-    def end_call(self, record: CallRecord, timed: _Timed, facts: Attributes) -> None:
+    def end_call(self, record: CallRecord, timed: _TimedSpan, facts: Attributes) -> None:
         """End the span `timed` of the model call `record`, and record call metrics with the attributes `facts`."""
         retries = len(record.failures) - (bool(record.failures) and record.failures[-1] is record.error)
         more: Attributes = {**_usage_facts(record.usage), names.CALL_ATTEMPTS: retries + 1}
@@ -171,7 +171,7 @@ class OpenTelemetry:
                 self._instruments.first.record(record.first_after, attributes)
             self._instruments.call.record(timed.end(more), attributes)
 
-    def end_tool(self, record: ToolRecord, timed: _Timed, facts: Attributes) -> None:
+    def end_tool(self, record: ToolRecord, timed: _TimedSpan, facts: Attributes) -> None:
         """End the span `timed` of the tool body `record`, and record the tool's metrics with the attributes `facts`."""
         status = record.tool.status
         more: Attributes = {names.TOOL_STATUS: type(status).__name__.lower()}
@@ -200,7 +200,7 @@ class InvalidResultError(Exception):
 
 
 @final
-class _Timed:
+class _TimedSpan:
     """A started span with its start time."""
 
     __slots__ = ("_begun", "context", "span")
@@ -210,9 +210,9 @@ class _Timed:
         self.context: Context = context or set_span_in_context(span)
         self._begun = perf_counter()
 
-    def inside(self) -> _Current:
+    def inside(self) -> _AttachedContext:
         """Return a context manager that makes this span the current span."""
-        return _Current(self.context)
+        return _AttachedContext(self.context)
 
     def end(self, attributes: Attributes) -> float:
         """Set `attributes` on the span, end the span, and return its duration in seconds."""
@@ -223,7 +223,7 @@ class _Timed:
 
 
 @final
-class _Current:
+class _AttachedContext:
     """Context manager that attaches an OpenTelemetry context."""
 
     __slots__ = ("_context", "_token")
@@ -246,10 +246,10 @@ class _Run:
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 
-    def __init__(self, observer: OpenTelemetry, record: RunRecord, timed: _Timed, facts: Attributes) -> None:
+    def __init__(self, observer: OpenTelemetry, record: RunRecord, timed: _TimedSpan, facts: Attributes) -> None:
         self._observer, self._record, self._timed, self._facts = observer, record, timed, facts
 
-    def inside(self) -> _Current:
+    def inside(self) -> _AttachedContext:
         return self._timed.inside()
 
     def end(self) -> None:
@@ -262,10 +262,10 @@ class _Call:
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 
-    def __init__(self, observer: OpenTelemetry, record: CallRecord, timed: _Timed, facts: Attributes) -> None:
+    def __init__(self, observer: OpenTelemetry, record: CallRecord, timed: _TimedSpan, facts: Attributes) -> None:
         self._observer, self._record, self._timed, self._facts = observer, record, timed, facts
 
-    def inside(self) -> _Current:
+    def inside(self) -> _AttachedContext:
         return self._timed.inside()
 
     def end(self) -> None:
@@ -278,10 +278,10 @@ class _Tool:
 
     __slots__ = ("_facts", "_observer", "_record", "_timed")
 
-    def __init__(self, observer: OpenTelemetry, record: ToolRecord, timed: _Timed, facts: Attributes) -> None:
+    def __init__(self, observer: OpenTelemetry, record: ToolRecord, timed: _TimedSpan, facts: Attributes) -> None:
         self._observer, self._record, self._timed, self._facts = observer, record, timed, facts
 
-    def inside(self) -> _Current:
+    def inside(self) -> _AttachedContext:
         return self._timed.inside()
 
     def end(self) -> None:

@@ -171,12 +171,12 @@ class Program:
     def _advance(self, steps: Sequence[Sequence[Tool]]) -> Calls | Ended:
         if self._ended is not None:
             return self._ended
-        current = tuple(self._open.values()) if self._snapshot is not None else self._follow(self._start)
+        current = tuple(self._open.values()) if self._snapshot is not None else self._run_to_calls(self._start)
         for tools in steps[self._fed :]:
-            _require_same(current, tools)
+            _require_recorded_calls(current, tools)
             if any(not tool.resolved for tool in tools):
                 return current
-            current = self._follow(partial(self._resume, tools))
+            current = self._run_to_calls(partial(self._resume, tools))
             self._fed += 1
         if isinstance(current, Ended):
             self._ended = current
@@ -209,12 +209,12 @@ class Program:
     def _resume(self, tools: Sequence[Tool]) -> SyncSnapshot:
         import pydantic_monty  # noqa: PLC0415
 
-        results = {number: _settled(tool) for number, tool in zip(self._open, tools, strict=True)}
+        results = {number: _to_settled_result(tool) for number, tool in zip(self._open, tools, strict=True)}
         self._open = {}
-        assert isinstance(self._snapshot, pydantic_monty.FutureSnapshot)  # noqa: S101 - `_follow` stops there
+        assert isinstance(self._snapshot, pydantic_monty.FutureSnapshot)  # noqa: S101 - `_run_to_calls` stops there
         return self._snapshot.resume(results)
 
-    def _follow(self, step: Callable[[], SyncSnapshot]) -> Calls | Ended:
+    def _run_to_calls(self, step: Callable[[], SyncSnapshot]) -> Calls | Ended:
         """Resume the program until it awaits calls or ends, and return these calls or the result."""
         import pydantic_monty  # noqa: PLC0415
 
@@ -225,7 +225,9 @@ class Program:
                 return tuple(self._open.values())
             if isinstance(snapshot, pydantic_monty.NameLookupSnapshot):
                 known = snapshot.object_id is None and snapshot.variable_name in self._tools
-                snapshot = snapshot.resume(value=_stub(snapshot.variable_name)) if known else snapshot.resume()
+                snapshot = (
+                    snapshot.resume(value=_tool_reference(snapshot.variable_name)) if known else snapshot.resume()
+                )
             elif snapshot.is_os_function:
                 snapshot = snapshot.resume_not_handled()
             else:
@@ -242,7 +244,7 @@ class Program:
             known = ", ".join(self._tools) or "none"
             return snapshot.resume({"exception": NameError(f"there is no function {name!r}; there are: {known}")})
         try:
-            arguments = _bind(declaration, snapshot.args, snapshot.kwargs, self._limits.argument_bytes)
+            arguments = _bind_arguments(declaration, snapshot.args, snapshot.kwargs, self._limits.argument_bytes)
         except TypeError as error:
             return snapshot.resume({"exception": error})
         self._argument_bytes += len(json.dumps(arguments))
@@ -257,7 +259,7 @@ class Program:
         return snapshot.resume({"future": ...})
 
     def _checked(self, output: object) -> JsonValue:
-        return _plain(output, "the result of the program", self._limits.output_bytes)
+        return _to_json(output, "the result of the program", self._limits.output_bytes)
 
     def _output(self) -> str:
         return "" if self._printed is None else self._printed.output
@@ -295,7 +297,7 @@ class ProgramModel:
         reached = await self._advance(messages, steps)
         metadata = Metadata("program")
         if isinstance(reached, Ended):
-            return Turn([Text(json.dumps(_outcome(reached)))], finish_reason="stop", metadata=metadata)
+            return Turn([Text(json.dumps(_ended_to_json(reached)))], finish_reason="stop", metadata=metadata)
         first = sum(map(len, steps)) + 1
         calls = [
             Tool(FunctionCall(call.name, call.arguments), call_id=f"call_{number}")
@@ -355,7 +357,7 @@ def _steps(messages: Messages) -> list[list[Tool]]:
     return [tools for turn in turns if (tools := list(turn.tools))]
 
 
-def _require_same(current: Calls | Ended, tools: Sequence[Tool]) -> None:
+def _require_recorded_calls(current: Calls | Ended, tools: Sequence[Tool]) -> None:
     """Raise if the program did not make the recorded calls.
 
     Raises:
@@ -363,17 +365,17 @@ def _require_same(current: Calls | Ended, tools: Sequence[Tool]) -> None:
     """
     recorded = tuple(CalledFunction(tool.name, dict(tool.call.arguments)) for tool in tools)
     if isinstance(current, Ended) or _as_json(current) != _as_json(recorded):
-        made = "ended" if isinstance(current, Ended) else f"made the calls {_shown(current)}"
-        msg = f"the program could not be resumed: it {made}, but its record has the calls {_shown(recorded)}"
+        made = "ended" if isinstance(current, Ended) else f"made the calls {_format_calls(current)}"
+        msg = f"the program could not be resumed: it {made}, but its record has the calls {_format_calls(recorded)}"
         raise ProgramError(msg)
 
 
-def _outcome(ended: Ended) -> dict[str, JsonValue]:
+def _ended_to_json(ended: Ended) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {"error": ended.error} if ended.error is not None else {"result": ended.result}
     return {**found, "printed": ended.printed} if ended.printed else found
 
 
-def _bind(
+def _bind_arguments(
     declaration: ToolDeclaration, args: Sequence[object], kwargs: Mapping[str, object], max_bytes: int
 ) -> dict[str, object]:
     """Return the arguments of a call by name. Positional arguments follow the order of the schema's properties.
@@ -390,13 +392,13 @@ def _bind(
         msg = f"{declaration.name}() got multiple values for argument {min(twice)!r}"
         raise TypeError(msg)
     try:
-        plain = _plain({**positional, **kwargs}, f"the arguments of {declaration.name}()", max_bytes)
+        plain = _to_json({**positional, **kwargs}, f"the arguments of {declaration.name}()", max_bytes)
     except ProgramError as error:
         raise TypeError(str(error)) from None
     return cast("dict[str, object]", plain)
 
 
-def _plain(value: object, what: str, max_bytes: int) -> JsonValue:
+def _to_json(value: object, what: str, max_bytes: int) -> JsonValue:
     """Convert a value of the program to JSON. Tuples become lists.
 
     A value can contain the same list many times, so its size is checked before it is copied.
@@ -409,13 +411,13 @@ def _plain(value: object, what: str, max_bytes: int) -> JsonValue:
 
     def convert(value: object) -> object:
         nonlocal left
-        left -= _least_size(value)
+        left -= _minimum_size(value)
         if left < 0:
             raise too_large
         if isinstance(value, (list, tuple)):
             return [convert(item) for item in cast("Sequence[object]", value)]
         if isinstance(value, dict):
-            left -= sum(map(_least_size, cast("dict[object, object]", value)))
+            left -= sum(map(_minimum_size, cast("dict[object, object]", value)))
             return {key: convert(item) for key, item in cast("dict[object, object]", value).items()}
         return value
 
@@ -432,14 +434,14 @@ def _plain(value: object, what: str, max_bytes: int) -> JsonValue:
     return cast("JsonValue", converted)
 
 
-def _least_size(value: object) -> int:
+def _minimum_size(value: object) -> int:
     """Return the minimum length of a value's JSON in bytes, without the items of lists and dicts."""
     if isinstance(value, str):
         return len(value)
     return value.bit_length() // 4 if isinstance(value, int) else 1
 
 
-def _settled(tool: Tool) -> ExternalSettledResult:
+def _to_settled_result(tool: Tool) -> ExternalSettledResult:
     """Convert the outcome of a tool call for the program: to a value, or to an exception that the program may catch."""
     status = tool.status
     if isinstance(status, Completed):
@@ -451,7 +453,7 @@ def _settled(tool: Tool) -> ExternalSettledResult:
     return {"exception": RuntimeError(f"the call of {tool.name}() ended with the status {type(status).__name__}")}
 
 
-def _stub(name: str) -> Callable[[], None]:
+def _tool_reference(name: str) -> Callable[[], None]:
     """Return a function that represents a tool in the sandbox, so that a program can assign the tool to a variable."""
 
     def function() -> None: ...
@@ -478,7 +480,7 @@ def _names(calls: Calls) -> str:
     return ", ".join(f"{call.name}()" for call in calls)
 
 
-def _shown(calls: Calls) -> str:
+def _format_calls(calls: Calls) -> str:
     text = ", ".join(f"{call.name}({json.dumps(call.arguments, ensure_ascii=False)})" for call in calls)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 

@@ -141,8 +141,8 @@ class AGUIEncoder:
         self._client_tools = client_tool_names(messages_of(self._target))
         started = _encode_event("RUN_STARTED", self._ids, protocolVersion=PROTOCOL_VERSION)
         if self._is_stored:
-            return started + self._missing()
-        self._delayed = self._missing()
+            return started + self._missing_snapshots()
+        self._delayed = self._missing_snapshots()
         return started
 
     def encode(self, event: object, /) -> bytes:
@@ -153,7 +153,7 @@ class AGUIEncoder:
             return delayed
         return delayed + encode(event)
 
-    def _missing(self) -> bytes:
+    def _missing_snapshots(self) -> bytes:
         """Return snapshots of the messages, state and data that the client lacks."""
         if self._up_to_date:
             return self._encode_state_change()
