@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from chat_core.approvals.display import has_invisible
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from .conftest import PATIENCE, run_server
 
@@ -292,23 +292,18 @@ def test_a_run_is_stopped_and_tried_again(served: Served) -> None:
 
 def test_a_second_session_event_shows_the_session_anew(served: Served) -> None:
     served.start(["Good morning."])
-    page = served.window(served.browser())
-    streams: list[str] = []
-
-    def keep(route: Route) -> None:  # the browser does not keep the text of a stream that the page has read
-        response = route.fetch()
-        streams.append(response.text())
-        route.fulfill(response=response)
-
-    page.route("**/api/v1/chat/stream", keep, times=1)
-    ask(page, "Hello.")
-    expect(page.get_by_text("Good morning.")).to_be_visible()
-    begin = streams[0].partition("\n\n")[0] + "\n\n"
+    context = served.browser()
+    address = served.window(context).url.rstrip("/")
+    sent = context.request.post(
+        f"{address}/api/v1/chat/stream", data={"message": "Hello."}, headers={"Origin": address}
+    )
+    begin = sent.text().partition("\n\n")[0] + "\n\n"
+    (session,) = context.request.get(f"{address}/api/v1/sessions").json()["sessions"]
     old = {"messages": [{"role": "user", "content": "Old."}]}
-    window = page.context.new_page()  # the first one may still read the session when its run ends
+    window = context.new_page()
     window.route("**/messages", lambda route: route.fulfill(json=old), times=1)
     window.route("**/api/v1/runs/*/events", lambda route: route.fulfill(body=begin * 2), times=1)
-    window.goto(page.url)
+    window.goto(f"{address}/?session={session['id']}")
     expect(window.locator(".model")).to_have_text(["AnswerGood morning."])
     expect(window.locator(".user .words")).to_have_text(["Hello."])
 
