@@ -176,8 +176,9 @@ async def test_tools_have_the_timeout_of_the_configuration() -> None:
 
     provider = ScriptedProvider(FunctionCall("hang"), "sorry")
     engine = AgentEngine(provider, AgentConfig(tool_timeout=0.01))
-    async with engine.run(Slow(), AgentSession(flow="slow"), "go") as run:
-        events = short([event async for event in run])
+    with anyio.fail_after(5):
+        async with engine.run(Slow(), AgentSession(flow="slow"), "go") as run:
+            events = short([event async for event in run])
 
     assert events == ["hang calling", "hang error", "error tool_error", "text sorry", "done answered"]
 
