@@ -9,7 +9,7 @@ from typing import Any, Never, cast
 import anyio
 import pytest
 from agent_helpers import Desk, call_find, collect, new_engine, short
-from chat_agents import AgentConfig, AgentEngine, AgentFlow, AgentSession
+from chat_agents import AgentConfig, AgentEngine, AgentFlow, AgentSession, PromptFlow
 from chat_core import (
     ChatOptions,
     ChatResponse,
@@ -184,7 +184,7 @@ async def test_tools_have_the_timeout_of_the_configuration() -> None:
 
 
 async def test_a_stored_message_is_answered_by_a_run_without_a_message() -> None:
-    engine, flow = AgentEngine(ScriptedProvider("Good morning.")), AgentFlow[Never]()
+    engine, flow = AgentEngine(ScriptedProvider("Good morning.")), PromptFlow("desk", "")
     flow.name = "desk"
     async with MemoryStore() as store:
         session = await AgentSession.open(store, flow="desk")
@@ -198,7 +198,7 @@ async def test_a_stored_message_is_answered_by_a_run_without_a_message() -> None
 
 
 def test_a_message_that_a_run_would_refuse_is_not_added() -> None:
-    engine, flow, messages = AgentEngine(ScriptedProvider()), AgentFlow[Never](), Messages().user("Find it.")
+    engine, flow, messages = AgentEngine(ScriptedProvider()), PromptFlow("desk", ""), Messages().user("Find it.")
     tool = Tool(FunctionCall("find", {}), call_id="call_1")
     messages.append("model", Turn([tool]))
     with pytest.raises(UsageError, match="empty"):

@@ -103,5 +103,5 @@ async def test_the_flow_after_a_handoff_has_the_sources_too() -> None:
 
 def test_a_source_that_is_no_scope_is_refused() -> None:
     engine, _ = new_engine()
-    with pytest.raises(UsageError, match="a source must be a scope of tools"):
+    with pytest.raises(UsageError, match="sources must be a list of tool scopes"):
         engine.run(Desk(), AgentSession(flow="desk"), "Go.", sources=cast("Any", [ToolCollection()]))

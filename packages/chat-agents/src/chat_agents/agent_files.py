@@ -8,6 +8,7 @@ from typing import Final, Never
 
 from chat_core import ChatProvider, UsageError
 
+from chat_agents.arguments import require_type
 from chat_agents.delegation import Budget, SubAgent
 
 _FENCE: Final = "---"
@@ -32,6 +33,7 @@ def read_agents(
         UsageError: a file is malformed or names an unknown model. The error message names the file and the line.
         OSError: a file cannot be read.
     """
+    require_type("folder", folder, Path, "a pathlib.Path of a folder, such as Path('agents')")
     return [_read_agent(path, models or {}, budget or Budget()) for path in sorted(folder.glob("*.md"))]
 
 

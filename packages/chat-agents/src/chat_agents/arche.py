@@ -27,6 +27,7 @@ from chat_core import (
 )
 from chat_core.json import dumps, loads
 
+from chat_agents.arguments import require_type
 from chat_agents.session import AgentSession, read_object, read_text, read_time
 from chat_agents.usage import RESULT, SessionUsage
 
@@ -140,6 +141,7 @@ def export_arche(session: AgentSession) -> str:
         UsageError: a call has no result, or the conversation has a part that such a document cannot express, such as a
             file or the result of a background agent.
     """
+    require_type("session", session, AgentSession, "an AgentSession")
     messages = session.messages
     if waiting := [tool.id for tool in messages.pending()]:
         msg = (

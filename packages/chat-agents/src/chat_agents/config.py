@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import cast, final
+from typing import final
 
 from chat_core import ChatOptions, ContextPolicy, RecallSource, Retry, UsageError
 from chat_core.observer import Observer
 from chat_core.recall import ScopeFunction
+
+from chat_agents.arguments import (
+    argument_error,
+    require_callable,
+    require_items,
+    require_type,
+    require_whole,
+)
 
 
 @final
@@ -31,7 +40,8 @@ class AgentConfig:
         memory_scope: function that returns the scope to search, such as `lambda context: context.owner`.
 
     Raises:
-        UsageError: `max_tool_rounds` is not a non-negative integer, or there is a memory without a scope.
+        UsageError: a value is not of the type of its attribute or out of its range, or there is a memory without a
+            scope.
     """
 
     max_tool_rounds: int = 5
@@ -45,15 +55,33 @@ class AgentConfig:
     memory_scope: ScopeFunction | None = None
 
     def __post_init__(self) -> None:
-        rounds = cast("object", self.max_tool_rounds)
-        if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 0:
-            msg = f"max_tool_rounds must be a whole number of at least 0, not {rounds!r}"
-            raise UsageError(msg)
+        require_whole("max_tool_rounds", self.max_tool_rounds, 0)
+        require_type("closing_answer", self.closing_answer, bool, "True or False")
+        if self.context is not None:
+            require_callable("context", self.context, "a context policy, such as Window(messages=50), or None")
+        require_type("options", self.options, ChatOptions, "ChatOptions, such as ChatOptions(temperature=0)")
+        require_type("retry", self.retry, Retry, "a Retry, such as Retry(3)")
+        _require_timeout(self.tool_timeout)
+        require_items("observers", self.observers, Observer, "a tuple of observers, such as (LogObserver(),)")
         if self.retry.after_delivery:
             msg = "retry=Retry(after_delivery=True) would repeat text that the front end already shows: leave it False"
             raise UsageError(msg)
+        self._require_memory()
+
+    def _require_memory(self) -> None:
         if (self.memory is None) != (self.memory_scope is None):
             msg = (
                 "memory and memory_scope belong together: pass both, such as memory_scope=lambda context: context.owner"
             )
             raise UsageError(msg)
+        if self.memory is not None:
+            require_type("memory", self.memory, RecallSource, "a memory with a method recall(), or None")
+            scope = "a function of the run's context, such as lambda context: context.owner"
+            require_callable("memory_scope", self.memory_scope, scope)
+
+
+def _require_timeout(seconds: object) -> None:
+    if seconds is not None and (
+        not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 < seconds < math.inf
+    ):
+        raise argument_error("tool_timeout", "a positive number of seconds, such as 30.0, or None", seconds)

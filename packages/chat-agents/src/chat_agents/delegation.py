@@ -10,6 +10,8 @@ from chat_core import Action, ChatProvider, CompletionProvider, FunctionCall, Pa
 from chat_store import ConversationStore
 from typing_extensions import TypeVar
 
+from chat_agents.arguments import require_callable, require_items, require_name, require_type, require_whole
+
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 PauseT = TypeVar("PauseT", bound=Paused)
 
@@ -68,7 +70,7 @@ class SubAgent(Generic[PauseT_co]):
         budget: limits of each delegation to the agent.
 
     Raises:
-        UsageError: the name is empty, or `max_turns` is not positive.
+        UsageError: the name is empty, `max_turns` is not positive, or a value has a wrong type.
     """
 
     name: str
@@ -81,13 +83,18 @@ class SubAgent(Generic[PauseT_co]):
     budget: Budget = field(default_factory=Budget)
 
     def __post_init__(self) -> None:
-        if not self.name:
-            msg = "the name of a SubAgent must not be empty"
-            raise UsageError(msg)
-        turns = cast("object", self.max_turns)
-        if not isinstance(turns, int) or isinstance(turns, bool) or turns < 1:
-            msg = f"max_turns of the agent {self.name!r} must be a positive whole number, not {turns!r}"
-            raise UsageError(msg)
+        require_name("the name of a SubAgent", self.name)
+        of = f"of the agent {self.name!r}"
+        require_type(f"description {of}", self.description, str, "a text")
+        require_type(f"instructions {of}", self.instructions, str, "a text")
+        if self.tools is not None:
+            require_items(f"tools {of}", self.tools, str, "a list of names of tools, such as ['search'], or None")
+        if self.model is not None:
+            require_type(f"model {of}", self.model, ChatProvider, "a model that streams, or None")
+        require_whole(f"max_turns {of}", self.max_turns, 1)
+        if self.policy is not None:
+            require_callable(f"policy {of}", self.policy, "a function of a call that returns an action, or None")
+        require_type(f"budget {of}", self.budget, Budget, "a Budget, such as Budget(calls=20)")
 
 
 @final
@@ -111,7 +118,7 @@ class Delegation(Generic[PauseT_co]):
             `None` means that the model waits for each agent.
 
     Raises:
-        UsageError: two agents have the same name, or a limit is not positive.
+        UsageError: two agents have the same name, a limit is not positive, or a value has a wrong type.
     """
 
     agents: Sequence[SubAgent[PauseT_co]]
@@ -124,17 +131,21 @@ class Delegation(Generic[PauseT_co]):
     background: ConversationStore | None = None
 
     def __post_init__(self) -> None:
+        require_items("agents", self.agents, SubAgent, "a list of agents, such as [SubAgent(name='clerk', …)]")
         names = [agent.name for agent in self.agents]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             msg = f"two agents are named {repeated[0]!r}: names must be unique"
             raise UsageError(msg)
         for name in ("max_depth", "max_summary", "max_context"):
-            if getattr(self, name) < 1:
-                msg = f"{name} must be at least 1, not {getattr(self, name)!r}"
-                raise UsageError(msg)
-        if self.max_result < _SMALLEST_RESULT:
-            msg = f"max_result must be at least {_SMALLEST_RESULT} characters, not {self.max_result!r}"
-            raise UsageError(msg)
+            require_whole(name, getattr(self, name), 1)
+        require_whole("max_result", self.max_result, _SMALLEST_RESULT)
+        if self.parent_policy is not None:
+            expected = "a function of a call and the path of agents that returns an action, or None"
+            require_callable("parent_policy", self.parent_policy, expected)
+        if self.summarizer is not None:
+            require_type("summarizer", self.summarizer, CompletionProvider, "a model, or None")
+        if self.background is not None:
+            require_type("background", self.background, ConversationStore, "a store of conversations, or None")
 
 
 _SMALLEST_RESULT = 200

@@ -27,10 +27,12 @@ from chat_core.messages import Content
 from chat_core.messages.storable import find_turn_fault
 from typing_extensions import TypeVar
 
+from chat_agents.arguments import require_items, require_type
 from chat_agents.background import BackgroundAgents
 from chat_agents.config import AgentConfig
 from chat_agents.delegate_tool import MAX_KEPT_RESULT, delegate_tools
-from chat_agents.flow import AgentFlow
+from chat_agents.delegation import Delegation
+from chat_agents.flow import AgentFlow, require_flow
 from chat_agents.handoff import Handoff
 from chat_agents.limits import DelegationLimits
 from chat_agents.rounds import RoundLimit
@@ -95,13 +97,14 @@ class AgentEngine:
             config: settings of the engine.
 
         Raises:
-            UsageError: the model cannot stream.
+            UsageError: the model cannot stream, or `config` is not an `AgentConfig`.
         """
         if not isinstance(model, ChatProvider):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             msg = f"AgentEngine() needs a model that streams, not {model!r}"
             raise UsageError(msg)
         self._model = model
-        self._config = config or AgentConfig()
+        self._config = AgentConfig() if config is None else config
+        require_type("config", self._config, AgentConfig, "an AgentConfig, such as AgentConfig(max_tool_rounds=3)")
         self._limit = RoundLimit(self._config.max_tool_rounds, closing_answer=self._config.closing_answer)
         # The encoded declarations of a flow's tools are cached in its chat. A cache of flows without a size limit would
         # keep every flow alive, because the tools of a chat may refer to its flow.
@@ -125,8 +128,8 @@ class AgentEngine:
             flow: the flow to convert.
 
         Raises:
-            UsageError: two tools of the flow have the same name, or the flow has a `Handoff`, which a chat of one flow
-                cannot follow.
+            UsageError: two tools of the flow have the same name, a method of the flow returns a wrong value, or the
+                flow has a `Handoff`, which a chat of one flow cannot follow.
         """
         chats = self._chats(flow)
         if chats.next_flows:
@@ -163,12 +166,11 @@ class AgentEngine:
                 that wait.
 
         Raises:
-            UsageError: the flow has no name, or the message is empty or invalid. When the block is entered: the session
-                belongs to another flow.
+            UsageError: the flow has no name, the message is empty, or an argument is not valid. When the block is
+                entered: the session belongs to another flow.
         """
-        if not flow.name:
-            msg = f"{type(flow).__name__} has no name: set name = '…' in the class"
-            raise UsageError(msg)
+        require_flow(flow)
+        require_type("session", session, AgentSession, "an AgentSession, such as AgentSession(flow='support')")
         content = None if message is None else _to_content(message)
         return AgentRun(self._run_settings(flow, sources), session, content, inject)
 
@@ -192,6 +194,8 @@ class AgentEngine:
             PendingToolsError: calls wait or have been decided.
             UsageError: the message is empty or contains values that are not parts.
         """
+        require_flow(flow)
+        require_type("messages", messages, Messages, "the Messages of a session")
         content = _to_content(message)
         require_message(messages, content, flow.interrupted())
         return content.turns[0], append_message(messages, content)
@@ -244,6 +248,7 @@ class AgentEngine:
         raise UsageError(msg)
 
     def _chats(self, flow: AgentFlow[PauseT]) -> _FlowChats[PauseT]:
+        require_flow(flow)
         return cast("_FlowChats[PauseT]", self._find_chats(_FlowKey(cast("AgentFlow[Paused]", flow))))
 
     def _build_chats(self, key: _FlowKey) -> _FlowChats[Paused]:
@@ -254,6 +259,10 @@ class AgentEngine:
         if memory is not None and scope_of is not None:
             builder = builder.with_memory(memory, scope=scope_of)
         scopes, delegation = flow.scopes(), flow.delegation()
+        tools = "a list of tool scopes, such as [ScopedCollection(tools, policy)]"
+        require_items(f"what scopes() of {flow.name!r} returns", scopes, ToolScope, tools)
+        if delegation is not None:
+            require_type(f"what delegation() of {flow.name!r} returns", delegation, Delegation, "a Delegation or None")
         for scope in scopes:
             builder = builder.with_scoped_tools(scope)
         background = None

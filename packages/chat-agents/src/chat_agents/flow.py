@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, Never, final, overload
+from typing import Generic, Never, cast, final, overload
 
-from chat_core import Paused, Reject, RunContext, ToolScope, Withhold
+from chat_core import Paused, Reject, RunContext, ToolScope, UsageError, Withhold
 from typing_extensions import TypeVar
 
+from chat_agents.arguments import argument_error, require_items, require_name, require_type
 from chat_agents.delegation import Delegation
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
@@ -54,6 +55,18 @@ class AgentFlow(Generic[PauseT_co]):
         return _INTERRUPTED
 
 
+def require_flow(flow: object) -> None:
+    """Raise `UsageError` unless an argument is a flow with a name."""
+    if not isinstance(flow, AgentFlow):
+        hint = ": create an instance of the class" if isinstance(flow, type) else ""
+        msg = f"flow must be an AgentFlow, such as PromptFlow('support', 'Be brief.'), not {flow!r}{hint}"
+        raise UsageError(msg)
+    named = cast("AgentFlow[Paused]", flow)
+    if not isinstance(cast("object", named.name), str) or not named.name:
+        msg = f"{type(named).__name__} has no name: set name = '…' in the class"
+        raise UsageError(msg)
+
+
 @final
 class PromptFlow(AgentFlow[PauseT_co]):
     """A flow that is created from a prompt and tools, without a subclass."""
@@ -86,7 +99,16 @@ class PromptFlow(AgentFlow[PauseT_co]):
             instructions: system text of each run, or a function that returns it.
             scopes: the tools, in scopes that decide about their calls.
             delegation: agents to which the model can delegate tasks.
+
+        Raises:
+            UsageError: the name is empty, or an argument has a wrong type.
         """
+        require_name("name", name)
+        if not isinstance(instructions, str) and not callable(instructions):
+            raise argument_error("instructions", "a text or a function that returns it", instructions)
+        require_items("scopes", scopes, ToolScope, "a list of tool scopes, such as [ScopedCollection(tools, policy)]")
+        if delegation is not None:
+            require_type("delegation", delegation, Delegation, "a Delegation or None")
         self.name = name
         self._instructions = instructions
         self._scopes = tuple(scopes)

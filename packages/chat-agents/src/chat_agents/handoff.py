@@ -17,7 +17,8 @@ from chat_core import (
 from chat_core.tools import FixedScope
 from typing_extensions import TypeVar
 
-from chat_agents.flow import AgentFlow
+from chat_agents.arguments import require_type
+from chat_agents.flow import AgentFlow, require_flow
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
 
@@ -43,9 +44,8 @@ class Handoff(FixedScope[PauseT_co]):
         Raises:
             UsageError: the flow has no name, or its name cannot be part of the tool's name.
         """
-        if not flow.name:
-            msg = f"{type(flow).__name__} has no name: set name = '…' in the class"
-            raise UsageError(msg)
+        require_flow(flow)
+        require_type("description", description, str, "a text that describes when to hand over")
         self._flow = flow
         tools = ToolCollection()
 

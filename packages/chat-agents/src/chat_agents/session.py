@@ -20,6 +20,7 @@ from chat_store import (
     UnknownConversationError,
 )
 
+from chat_agents.arguments import argument_error, require_name, require_type
 from chat_agents.handoff import flow_after_handoffs
 from chat_agents.usage import Imported, SessionUsage
 
@@ -66,11 +67,18 @@ class AgentSession:
             messages: the conversation so far. It is not copied.
 
         Raises:
-            UsageError: the flow has no name, or both `state` and `messages` are given.
+            UsageError: the id, the owner or the name of the flow is empty or not a text, `messages` is not a
+                `Messages`, or both `state` and `messages` are given.
         """
-        if not flow:
-            msg = "a session needs the name of its flow, such as flow='support'"
+        if not isinstance(flow, str) or not flow:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            msg = f"a session needs the name of its flow, such as flow='support', not {flow!r}"
             raise UsageError(msg)
+        if id is not None:
+            require_name("id", id)
+        if owner is not None:
+            require_name("owner", owner)
+        if messages is not None:
+            require_type("messages", messages, Messages, "a Messages, such as Messages.from_user('Hello')")
         if state is not None and messages is not None:
             msg = "AgentSession() takes a state or messages, which contain their state, not both"
             raise UsageError(msg)
@@ -141,9 +149,10 @@ class AgentSession:
             state: initial state of a new session.
 
         Raises:
-            UsageError: the stored session belongs to another flow or another owner.
+            UsageError: the stored session belongs to another flow or another owner, or an argument is not valid.
             InvalidDocumentError: the stored session cannot be read.
         """
+        _require_store(store)
         session = cls(id, flow=flow, owner=owner, state=state)
         session._store = store
         try:
@@ -176,6 +185,7 @@ class AgentSession:
         Raises:
             ConversationExistsError: a conversation with this id is stored already.
         """
+        _require_store(store)
         copied: dict[str, object] = {"created_at": self.created_at.isoformat(), "extra": dict(self.extra)}
         data: dict[str, object] = {_COPIED: copied}
         if self._imported.turns:
@@ -317,12 +327,19 @@ class AgentSession:
         return session
 
 
+def _require_store(store: object) -> None:
+    if not isinstance(store, ConversationStore):
+        raise argument_error("store", "a store of conversations, such as SqliteStore('chats.db')", store)
+
+
 def read_object(document: str | bytes) -> dict[str, object]:
     """Parse a document that must be a JSON object.
 
     Raises:
         InvalidDocumentError: the document is not a JSON object.
+        UsageError: the document is not a text or bytes.
     """
+    require_type("document", document, (str, bytes), "JSON as a text or bytes")
     try:
         value = loads(document)
     except ValueError as error:

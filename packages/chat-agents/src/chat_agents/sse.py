@@ -9,6 +9,7 @@ from typing import TypeAlias
 from chat_core import File, Paused, UsageError, Wait
 from chat_core.json import dumps, find_fault
 
+from chat_agents.arguments import argument_error
 from chat_agents.events import AgentEvent, Data, Done, Error, Text, ToolStatus
 
 _LINE_END = re.compile("\r\n|\r|\n")
@@ -26,7 +27,8 @@ def to_sse_event(event: AgentEvent[Paused], /) -> bytes:
         event: event of an `AgentRun`, or one of your own.
 
     Raises:
-        UsageError: the payload of `Data` is not JSON, such as NaN. Payloads from tools are JSON.
+        UsageError: the payload of `Data` is not JSON, such as NaN, or `event` is not an event. Payloads from tools are
+            JSON.
     """
     if isinstance(event, Text):
         return _encode_event("text", event.delta) if event.delta else b""
@@ -53,6 +55,8 @@ def _event_name_and_fields(event: ToolStatus | Data | Error | Done | Paused) -> 
             return "paused", {"session_id": session_id, "waiting": [wait_fields(wait) for wait in waiting]}
         case Done(session_id):
             return "done", {"session_id": session_id}
+        case _:
+            raise argument_error("event", "an event of an AgentRun, such as Text('Hello')", event)
 
 
 def wait_fields(wait: Wait, /) -> dict[str, object]:

@@ -6,8 +6,10 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, final
 
-from chat_core import Action, FunctionCall, Paused, ToolDefinition, ToolScope, UsageError
+from chat_core import Action, FunctionCall, Paused, ToolDefinition, ToolScope
 from typing_extensions import TypeVar
+
+from chat_agents.arguments import require_items
 
 PauseT = TypeVar("PauseT", bound=Paused)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
@@ -27,12 +29,11 @@ def drop_duplicate_tools(sources: Sequence[ToolScope[PauseT]], names: Iterable[s
     Raises:
         UsageError: a source is not a tool scope.
     """
+    expected = "a list of tool scopes, such as [ScopedCollection(tools, policy)]"
+    require_items("sources", sources, ToolScope, expected)
     taken = set(names)
     found: list[ToolScope[PauseT]] = []
     for source in sources:
-        if not isinstance(source, ToolScope):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-            msg = f"a source must be a scope of tools, such as ScopedCollection(tools, policy), not {source!r}"
-            raise UsageError(msg)
         definitions: list[ToolDefinition] = []
         for item in source.definitions():
             name = item.declaration.name

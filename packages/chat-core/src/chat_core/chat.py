@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Generic, Never, Self, TypeAlias, final
+from typing import Any, Generic, Never, Self, TypeAlias, cast, final
 
 from typing_extensions import TypeVar
 
@@ -412,6 +412,9 @@ def _require_run_arguments(method: str, messages: object, options: object) -> No
 def _require_inputs(method: str, messages: object, inject: object, owner: object) -> None:
     if inject is not None and not isinstance(inject, Mapping):
         msg = f"inject of {method} must map types to values, such as {{User: user}}, not {type(inject).__name__}"
+        raise UsageError(msg)
+    if names := [key for key in cast("Mapping[object, object]", inject or {}) if isinstance(key, str)]:
+        msg = f"inject of {method} must map types to values, such as {{User: user}}, but it has the key {names[0]!r}"
         raise UsageError(msg)
     if owner is not None and not isinstance(owner, str):
         msg = f"owner of {method} must be a text, not {type(owner).__name__}"
