@@ -19,6 +19,7 @@ from chat_inbox.http_errors import HTTPError
 from chat_store import Snapshot
 from chat_streams import AppliedInput, ClientInputError, Decider, RunFailedError, encode_run, send_failure, send_run
 from chat_streams.openai import (
+    HEADERS,
     CompletionsEncoder,
     CompletionsRequest,
     ResponsesEncoder,
@@ -190,7 +191,7 @@ class _CompletionResponse(Response):
         places: anyio.CapacityLimiter,
         seconds: float,
     ) -> None:
-        super().__init__(media_type="text/event-stream")
+        super().__init__(headers=HEADERS)
         self._stream = stream
         self._encoder = encoder
         self._places = places

@@ -37,7 +37,11 @@ from chat_streams.openai.responses_request import ResponsesRequest, response_id,
 from chat_streams.openai.stored_events import stored_events
 
 Json: TypeAlias = dict[str, object]
-HEADERS: Final[Mapping[str, str]] = {"content-type": "text/event-stream", "cache-control": "no-cache"}
+HEADERS: Final[Mapping[str, str]] = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
 """Headers of a streamed response."""
 SERVER_LABEL: Final = "chat"
 """`server_label` of the items for tools that run on the server."""
