@@ -6,11 +6,13 @@ One of httpx and one of httpx2 are held to the same: what differs between them i
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from importlib import import_module
 from typing import Any
 
 import pytest
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import Request
+from chat_testing import LoopbackServer
 from chat_transport_httpx import HttpxTransport
 from client_packages import NAMES, PACKAGES
 
@@ -147,3 +149,46 @@ def test_every_request_error_class_has_a_kind(package: Any) -> None:
 def test_a_value_that_is_not_an_async_client_is_refused(other: Any) -> None:
     with pytest.raises(UsageError, match="requires an AsyncClient of httpx or httpx2, not an object of "):
         HttpxTransport(other)
+
+
+@pytest.mark.anyio
+async def test_a_passed_client_writes_a_request_with_one_system_call(
+    package: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = import_module(package.__name__.replace("httpx", "httpcore"))
+    written: list[bytes] = []
+    connect = core.AnyIOBackend.connect_tcp
+
+    async def connect_recorded(self: Any, *arguments: Any, **options: Any) -> Any:
+        stream = await connect(self, *arguments, **options)
+        write = stream.write
+
+        async def record(buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore's signature
+            written.append(buffer)
+            await write(buffer, timeout)
+
+        stream.write = record
+        return stream
+
+    monkeypatch.setattr(core.AnyIOBackend, "connect_tcp", connect_recorded)
+    with LoopbackServer(lambda exchange: exchange.answer()) as server:
+        async with package.AsyncClient() as mine:
+            await HttpxTransport(mine).send(Request("POST", "http", server.host, "/v1", (), b"{}"))
+
+    assert len(written) == 1
+    assert written[0].endswith(b"\r\n\r\n{}")
+
+
+def test_a_client_with_a_transport_or_backend_of_its_own_is_not_changed(package: Any) -> None:
+    core = import_module(package.__name__.replace("httpx", "httpcore"))
+    mock = package.MockTransport(lambda _request: package.Response(200))
+    own = package.AsyncHTTPTransport()
+    own._pool._network_backend = backend = core.AnyIOBackend()
+    derived = type("Derived", (package.AsyncHTTPTransport,), {})()
+    before = derived._pool._network_backend
+
+    for transport in (mock, own, derived):
+        HttpxTransport(package.AsyncClient(transport=transport))
+
+    assert own._pool._network_backend is backend
+    assert derived._pool._network_backend is before

@@ -23,12 +23,18 @@ _MAX_JOINED_BYTES: Final = 65536
 
 @final
 class BufferedStream(httpcore.AsyncNetworkStream):
-    """A network stream for httpcore that sends the headers of a request together with its body."""
+    """A network stream for httpcore that sends the headers of a request together with its body.
 
-    __slots__ = ("_buffered_headers", "_chunks", "_poll", "_socket", "_stream")
+    Args:
+        stream: the stream to read from and write to.
+        package: the package whose exceptions the stream raises, httpcore or httpcore2.
+    """
 
-    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+    __slots__ = ("_buffered_headers", "_chunks", "_package", "_poll", "_socket", "_stream")
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream, package: Any = httpcore) -> None:  # noqa: ANN401 - a module
         self._stream = stream
+        self._package = package
         self._buffered_headers = b""
         self._chunks = ChunkJoiner()
         self._socket: Any = None
@@ -42,7 +48,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
             return self._chunks.join(await self._stream.read(max_bytes, timeout))
         except ssl.SSLError as error:
             # A TLS alert, such as a required client certificate. httpcore does not translate it here.
-            raise httpcore.ReadError(str(error)) from error
+            raise self._package.ReadError(str(error)) from error
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
         """Send bytes. If they are the headers of a request, buffer them until the next write or read."""
@@ -61,7 +67,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
                 buffer = buffered + buffer
             await self._stream.write(buffer, timeout)
         except ssl.SSLError as error:
-            raise httpcore.WriteError(str(error)) from error
+            raise self._package.WriteError(str(error)) from error
 
     async def aclose(self) -> None:
         """Close the stream. Buffered headers belong to an abandoned request and are dropped."""
@@ -76,7 +82,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         """Start TLS and return the new stream. HTTP/2 gets a plain httpcore stream: it has no headers to buffer."""
         stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
         tls: Any = stream.get_extra_info("ssl_object")
-        return stream if tls.selected_alpn_protocol() == "h2" else BufferedStream(stream)
+        return stream if tls.selected_alpn_protocol() == "h2" else BufferedStream(stream, self._package)
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore's signature
         """Return a property of the connection, such as its socket or whether it is readable."""
@@ -99,12 +105,17 @@ class BufferedStream(httpcore.AsyncNetworkStream):
 
 @final
 class BufferedBackend(httpcore.AsyncNetworkBackend):
-    """httpcore network backend that opens buffered streams, for asyncio and trio."""
+    """httpcore network backend that opens buffered streams, for asyncio and trio.
 
-    def __init__(self) -> None:
+    Args:
+        package: the package of the connection pool, httpcore or httpcore2.
+    """
+
+    def __init__(self, package: Any = httpcore) -> None:  # noqa: ANN401 - a module
         # Typed as Any, because type checkers may not resolve the optional anyio dependency of httpcore.
-        backend: Any = httpcore.AnyIOBackend()
+        backend: Any = package.AnyIOBackend()
         self._backend: httpcore.AsyncNetworkBackend = backend
+        self._package = package
 
     async def connect_tcp(
         self,
@@ -115,7 +126,17 @@ class BufferedBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Open a TCP connection and return it as a buffered stream. The arguments are those of httpcore."""
-        return BufferedStream(await self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
+        stream = await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+        return BufferedStream(stream, self._package)
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Open a connection to a Unix socket. The arguments are those of httpcore."""
+        return BufferedStream(await self._backend.connect_unix_socket(path, timeout, socket_options), self._package)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for a number of seconds before the next connection attempt."""

@@ -13,7 +13,7 @@ from chat_core.transport.tls import TlsContext
 from chat_transport_httpx._client import OwnClient
 from chat_transport_httpx._clients import Clients
 from chat_transport_httpx._errors import HttpxErrorTranslation
-from chat_transport_httpx._given_client import AsyncClient, body_type, require_async_client
+from chat_transport_httpx._given_client import AsyncClient, body_type, require_async_client, use_buffered_sockets
 from chat_transport_httpx._packages import httpx
 from chat_transport_httpx._response import HttpxResponse
 
@@ -32,8 +32,8 @@ class HttpxTransport(HttpTransport):
 
     Args:
         client: an `AsyncClient` of httpx or httpx2. The caller owns it: the transport never closes it, and ignores its
-            own connection arguments. By default, the transport creates one client for each event loop: with httpx2 if
-            it is installed, otherwise with httpx.
+            own connection arguments. New connections of the client use faster sockets. By default, the transport
+            creates one client for each event loop: with httpx2 if it is installed, otherwise with httpx.
         http2: whether to offer HTTP/2. It requires the `http2` extra.
         proxy: the URL of a proxy for all requests. By default, it is read from the environment if `trust_env` is true.
         verify: a TLS context, the path of a CA bundle, or whether to verify certificates.
@@ -84,6 +84,8 @@ class HttpxTransport(HttpTransport):
             return OwnClient(http2=http2, proxy=proxy, verify=tls.get(), trust_env=trust_env, limits=limits)
 
         self._client = None if client is None else require_async_client(client)
+        if self._client is not None:
+            use_buffered_sockets(self._client)
         self._body_type = body_type(self._client)
         self._clients = Clients(make)
 
