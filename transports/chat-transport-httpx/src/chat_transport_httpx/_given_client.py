@@ -74,7 +74,7 @@ def use_buffered_sockets(client: httpx.AsyncClient) -> None:
     core = sys.modules.get(package.__name__.replace("httpx", "httpcore"))
     private: Any = client
     for transport in (private._transport, *private._mounts.values()):  # noqa: SLF001 - see above
-        pool = getattr(transport, "_pool", None)
+        pool: Any = getattr(transport, "_pool", None)
         if (
             core is None
             or type(transport) is not package.AsyncHTTPTransport
