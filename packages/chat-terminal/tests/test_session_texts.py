@@ -25,7 +25,8 @@ def test_sessions_are_searched_in_questions_answers_and_calls(chat: Any, user_di
     assert chat("sessions", "search", "name", "a").out == "rivers     Name a river.\n"
     (row,) = [json.loads(line) for line in chat("sessions", "search", "cents=500", "--json").out.splitlines()]
     assert (row["id"], row["line"]) == ("bills", 'pay(to="Bo", cents=500): pending')
-    assert (chat("sessions", "search", "nothing").code, chat("sessions", "search", "nothing").out) == (0, "")
+    absent = chat("sessions", "search", "no", "such text")
+    assert (absent.code, absent.out, absent.err) == (0, "", "No session contains 'no such text'.\n")
     assert len(chat("sessions").out.splitlines()) == 2
 
 

@@ -190,3 +190,13 @@ def test_edit_keeps_an_existing_file_and_reports_its_errors(
 
 def test_path_is_printed(chat: Any, folder: Path) -> None:
     assert chat("templates", "path").out == f"{folder}\n"
+
+
+def test_the_list_without_templates_names_the_command_that_creates_one(chat: Any, folder: Path) -> None:
+    empty = chat("templates")
+    folder.joinpath("short.toml").write_text('prompt = "Shorten: $input"', encoding="utf-8")
+    listed = chat("templates")
+
+    assert (empty.code, empty.out) == (0, "")
+    assert empty.err == "There are no templates: create one with `chat templates edit NAME`.\n"
+    assert (listed.out, listed.err) == (f"{'short':16} Shorten: $input\n", "")

@@ -319,7 +319,11 @@ def search_sessions(sessions: Sessions, /, *, words: tuple[str, ...], as_json: b
         words: words to find. They must occur in this order, separated by one space.
         as_json: whether to print one JSON object per session.
     """
-    for session, line in anyio.run(find_sessions, sessions, " ".join(words)):
+    text = " ".join(words)
+    found = anyio.run(find_sessions, sessions, text)
+    if not found:
+        click.echo(f"No session contains {text!r}.", err=True)
+    for session, line in found:
         if as_json:
             click.echo(json.dumps({"id": session.id, "title": session.title, "line": line}, ensure_ascii=False))
         else:

@@ -105,7 +105,10 @@ def templates(ctx: click.Context) -> int:
         ctx: Click context. A subcommand runs instead.
     """
     if ctx.invoked_subcommand is None:
-        for path in sorted(_folder().glob("*.toml")):
+        paths = sorted(_folder().glob("*.toml"))
+        if not paths:
+            click.echo("There are no templates: create one with `chat templates edit NAME`.", err=True)
+        for path in paths:
             try:
                 prompt = load_template(path.stem).prompt
             except click.UsageError as error:
