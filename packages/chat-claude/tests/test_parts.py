@@ -224,6 +224,14 @@ def test_a_call_keeps_its_caller_but_no_opaque_data_of_another_provider() -> Non
     assert model(foreign)[0].keys() == {"type", "id", "name", "input"}
 
 
+@pytest.mark.parametrize("value", ["done", [{"type": "tool_reference", "tool_name": "f"}]], ids=["text", "blocks"])
+def test_the_result_of_a_call_to_a_toolset_names_the_toolset(value: Any) -> None:
+    for provider, name in ((P, "computer"), ("another", None)):
+        call = FunctionCall("left_click", opaque=Opaque(provider, {"toolset_name": "computer"}))
+        _, (sent,) = model_blocks(Turn([Tool(call, call_id="toolu_1", status=Completed(value))]), P)
+        assert sent.get("toolset_name") == name
+
+
 def test_foreign_ids_and_names_are_replaced_deterministically() -> None:
     odd = Tool(FunctionCall("space.walk"), call_id="call|1/ü", status=Completed(""))
     blocks = model(odd, provider="p")

@@ -88,6 +88,11 @@ OTHER_CHOICES: list[dict[str, object]] = [
         "message": {"content": "", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]},
         "finish_reason": "tool_calls",
     },
+    {
+        "index": 3,
+        "message": {"content": "", "tool_calls": [], "reasoning": "Hm.", "refusal": "No."},
+        "finish_reason": "stop",
+    },
 ]
 
 
@@ -100,6 +105,7 @@ def test_further_choices_are_kept_in_the_metadata_and_their_calls_do_not_run() -
     ]
     call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
     deltas += [{"index": 2, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]
+    deltas += [{"index": 3, "delta": {"reasoning": "Hm.", "refusal": "No."}, "finish_reason": "stop"}]
     seen, turn = listen(piece({"content": "Hello"}, "stop"), *[event({**HEAD, "choices": [d]}) for d in deltas], END)
     turns.append(turn)
 
@@ -108,6 +114,16 @@ def test_further_choices_are_kept_in_the_metadata_and_their_calls_do_not_run() -
         assert turn.parts == (Text("Hello"),)
         assert turn.metadata is not None
         assert turn.metadata.extra["choices"] == OTHER_CHOICES
+
+
+def test_further_choices_without_an_index_are_kept_in_the_metadata() -> None:
+    choices = [{"message": {"content": text}, "finish_reason": "stop"} for text in ("Hello", "Bye")]
+    turn = decode(json.dumps({**HEAD, "choices": choices}).encode(), "p")
+    assert turn.parts == (Text("Hello"),)
+    assert turn.metadata is not None
+    assert turn.metadata.extra["choices"] == [
+        {"index": 1, "message": {"content": "Bye", "tool_calls": []}, "finish_reason": "stop"}
+    ]
 
 
 def test_a_first_chunk_without_choices_yields_no_delta() -> None:

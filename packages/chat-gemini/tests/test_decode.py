@@ -80,6 +80,28 @@ def test_only_the_first_candidate_is_decoded() -> None:
     assert stream(say("no", index=1), say("yes", "STOP"), say("no", "STOP", index=1)).text == "yes"
 
 
+def test_further_candidates_are_kept_in_the_metadata_and_their_calls_do_not_run() -> None:
+    call: dict[str, object] = {"functionCall": {"name": "f", "args": {"a": 1}, "id": "c"}, "thoughtSignature": "c2ln"}
+    thought: dict[str, object] = {"text": "Hm", "thought": True}
+    parts: list[object] = [thought, {"text": "second"}, call]
+    kept = [{"index": 1, "content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]
+    two: dict[str, object] = {"candidates": [*_of(say("first", "STOP")), *kept]}
+    pieces = [say("sec", index=1), say("ond", index=1), chunk(call, finish="STOP", index=1)]
+    deltas, decoder = listen(say("first"), chunk(thought, index=1), *pieces, say("", "STOP"))
+    assert deltas == [TextDelta("first")]
+    without_zero: dict[str, object] = {"candidates": [{**_one(say("first", "STOP")), "index": 2}, *kept]}
+    for turn in (whole(two), stream(two), decoder.close(), whole(without_zero)):
+        assert (turn.parts, turn.finish_reason) == ((Text("first"),), "stop")
+        assert turn.metadata is not None
+        assert turn.metadata.extra["candidates"] == kept
+
+
+def _one(value: dict[str, object]) -> dict[str, object]:
+    (candidate,) = _of(value)
+    assert isinstance(candidate, dict)
+    return {**candidate}
+
+
 def _of(value: dict[str, object]) -> list[object]:
     candidates = value["candidates"]
     assert isinstance(candidates, list)
@@ -107,6 +129,8 @@ def test_a_single_candidate_with_another_index_is_decoded() -> None:
         ("SPII", "content_filter"),
         ("IMAGE_SAFETY", "content_filter"),
         ("MODEL_ARMOR", "content_filter"),
+        ("ESCALATION", "content_filter"),
+        ("PUP_LIMITED_DISABLED", "content_filter"),
         ("CONTINUATION", "pause"),
         ("LANGUAGE", "other"),
         ("NO_IMAGE", "other"),

@@ -46,6 +46,40 @@ def test_the_minimal_request_contains_only_contents() -> None:
     assert body() == {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
 
+def partial(text: str, token: object = None, provider: str = DIALECT.provider) -> Turn:
+    extra = {} if token is None else {"continuationToken": token}
+    metadata = Metadata(provider, finish_reason="CONTINUATION", extra=extra)
+    return Turn([Text(text)], finish_reason="pause", metadata=metadata)
+
+
+def test_a_response_is_continued_by_the_same_request_with_its_token() -> None:
+    messages = Messages.from_user("Hi")
+    before = body(messages)
+    messages.append("model", partial("One ", "dG9rZW4="))
+    messages.append("model", partial("two ", "bmV4dA=="))
+    assert body(messages) == {**before, "continuationToken": "bmV4dA=="}
+    messages.append("model", Turn([Text("three.")], finish_reason="stop", metadata=Metadata(DIALECT.provider)))
+    messages.user("Ho")
+    sent = body(messages)
+    assert "continuationToken" not in sent
+    assert [part["text"] for content in sent["contents"] for part in content["parts"]] == [
+        "Hi",
+        "One ",
+        "two ",
+        "three.",
+        "Ho",
+    ]
+
+
+@pytest.mark.parametrize("turn", [partial("One"), partial("One", 5), partial("One", "dA==", "another")])
+def test_a_partial_response_without_a_token_of_this_provider_is_sent(turn: Turn) -> None:
+    messages = Messages.from_user("Hi")
+    messages.append("model", turn)
+    sent = body(messages)
+    assert "continuationToken" not in sent
+    assert sent["contents"][1]["parts"] == [{"text": "One"}]
+
+
 def test_system_messages_at_any_position_become_the_system_instruction() -> None:
     messages = Messages.from_system("One.")
     messages.user("Hi")

@@ -17,6 +17,7 @@ from chat_core import (
     ScopedCollection,
     ToolCallDelta,
     ToolCollection,
+    ToolStarted,
 )
 from chat_core.errors import InvalidResponseError
 from chat_core.messages import ProviderPart, Tool
@@ -278,6 +279,58 @@ async def test_a_shell_that_the_server_runs_is_a_provider_part(*, streamed: bool
     kinds = [part.kind for part in turn.parts if isinstance(part, ProviderPart)]
     assert kinds == ["shell_call", "shell_call_output", "shell_call"]
     assert (turn.tools, turn.finish_reason) == ([], "stop")
+
+
+ANSWERED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (
+        {"type": "function_call", "id": "fc_1", "call_id": "b", "name": "shell", "arguments": "{}"},
+        {"type": "function_call_output", "id": "fco_1", "call_id": "b", "output": "42"},
+    ),
+    (
+        {"type": "custom_tool_call", "id": "ctc_1", "call_id": "b", "name": "shell", "input": "ls"},
+        {"type": "custom_tool_call_output", "id": "cto_1", "call_id": "b", "output": "42"},
+    ),
+    (
+        {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "s", "name": "pay", "arguments": "{}"},
+        {"type": "mcp_approval_response", "id": "mcpa_1", "approval_request_id": "mcpr_1", "approve": True},
+    ),
+    ({**COMPUTER, "call_id": "b"}, {"type": "computer_call_output", "call_id": "b", "output": {}}),
+    ({**LOCAL_SHELL, "call_id": "b"}, {"type": "local_shell_call_output", "id": "b", "output": "{}"}),
+    (LOCAL_SHELL, {"type": "local_shell_call_output", "id": "lsh_1", "output": "{}"}),
+]
+"""Calls and approval requests, each with its output. The output of a local shell has no `call_id` (OpenAI SDK 3.57)."""
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["complete", "stream"])
+@pytest.mark.parametrize(("item", "output"), ANSWERED, ids=[str(output["type"]) for _, output in ANSWERED])
+async def test_a_call_whose_output_is_in_the_response_does_not_run(
+    item: dict[str, Any], output: dict[str, Any], *, streamed: bool
+) -> None:
+    transport = MockTransport()
+    respond(transport, item, output, DONE, streamed=streamed)
+    respond(transport, DONE, streamed=streamed)
+    chat = ChatBuilder().with_model(provider(transport)).with_tools(tools).build()
+    messages = Messages.from_user("Go.")
+    for _ in range(2):
+        if streamed:
+            async with chat.stream(messages) as stream:
+                events = [event async for event in stream]
+            assert not any(isinstance(event, ToolStarted) for event in events)
+        else:
+            await chat.complete(messages)
+        messages.user("And then?")
+    assert calls(messages) == []
+    assert len(transport.requests) == 2
+    assert sent_back(transport)[:2] == [item, output]
+
+
+async def test_an_output_without_a_call_id_does_not_answer_a_call_without_one() -> None:
+    search: dict[str, Any] = {"type": "tool_search_call", "call_id": None, "execution": "server", "arguments": {}}
+    output: dict[str, Any] = {"type": "tool_search_output", "call_id": None, "execution": "server", "tools": []}
+    transport = MockTransport()
+    respond(transport, search, output, {**LOCAL_SHELL, "call_id": None}, streamed=False)
+    turn = await provider(transport).complete(Messages.from_user("Go."), NO_TOOLS, ChatOptions(), None)
+    assert [tool.name for tool in turn.tools] == ["local_shell"]
 
 
 async def test_a_shell_without_an_environment_is_a_call_at_the_end_of_the_stream() -> None:

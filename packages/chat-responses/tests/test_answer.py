@@ -43,6 +43,15 @@ def delta(of: str, text: str, **fields: Any) -> dict[str, Any]:
     return {"type": f"{of}.delta", "delta": text, **fields}
 
 
+def test_audio_events_are_collected_because_they_belong_to_no_item() -> None:
+    answer, out = Answer("p"), list[Delta]()
+    assert answer.audio() is None
+    for event in (delta("audio", "QUJD"), delta("audio.transcript", "He"), delta("audio.transcript", "y")):
+        EVENTS[f"response.{event['type']}"](answer, event, out)
+    assert answer.audio() == {"data": ["QUJD"], "transcript": "Hey"}
+    assert out == []
+
+
 # --- Text --------------------------------------------------------------------------------------------------------
 
 

@@ -331,11 +331,13 @@ def _call_block(tool: Tool, call_id: str, provider: str) -> Json:
 
 
 def _result_block(tool: Tool, call_id: str, provider: str) -> Json:
+    result: Json = {"type": "tool_result", "tool_use_id": call_id}
+    if toolset := own_data(tool.call.opaque, provider).get("toolset_name"):
+        result["toolset_name"] = toolset
     if (blocks := _content_blocks_of_result(tool)) is not None:
-        return {"type": "tool_result", "tool_use_id": call_id, "content": blocks}
+        return result | {"content": blocks}
     text = tool.result_text()
     files = [file_block(file, provider) for file in tool.result_files]
-    result: Json = {"type": "tool_result", "tool_use_id": call_id}
     if files:
         result["content"] = [*([{"type": "text", "text": text}] if _has_text_result(tool, text) else []), *files]
     elif text.strip():

@@ -139,6 +139,21 @@ class Answer:
         parts += [call.tool(self._provider) for call in self.calls if call.name]
         return parts
 
+    def message_fields(self) -> Json:
+        """Return the text, calls, reasoning and refusal as a message of a response body, for the metadata."""
+        fields: Json = {
+            "content": "".join(self.texts),
+            "tool_calls": [
+                {"id": call.id, "function": {"name": call.name, "arguments": "".join(call.arguments)}}
+                for call in self.calls
+            ],
+        }
+        if self._reasoning_texts:
+            fields["reasoning"] = "".join(self._reasoning_texts)
+        if self._refusal:
+            fields["refusal"] = "".join(self._refusal)
+        return fields
+
     # --- Text and reasoning ---------------------------------------------------------------------------------------
 
     def _append_text_parts(self, parts: list[Part]) -> None:

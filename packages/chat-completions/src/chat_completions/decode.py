@@ -259,9 +259,12 @@ class StreamDecoder(EventDecoder):
                 if position == 0 or message.get("tool_calls"):
                     self._answer.read(message, [])
             self._read_choice_end(choice)
-        for choice in choices:
+        for position, choice in enumerate(choices):
+            message = choice.get("message")
             if choice not in selected:
-                self._add_alternative(choice, choice.get("message"))
+                self._add_alternative(choice, message)
+            elif position and choice.get("index") is None and not mapping(message).get("tool_calls"):
+                self._add_alternative({**choice, "index": position}, message)
 
     def _add_alternative(self, choice: Any, piece: Any) -> None:  # noqa: ANN401 - JSON
         """Store a piece of an alternative response, whose calls never run, for the metadata.
@@ -283,13 +286,7 @@ class StreamDecoder(EventDecoder):
         return [
             {
                 "index": index,
-                "message": {
-                    "content": "".join(answer.texts),
-                    "tool_calls": [
-                        {"id": call.id, "function": {"name": call.name, "arguments": "".join(call.arguments)}}
-                        for call in answer.calls
-                    ],
-                },
+                "message": answer.message_fields(),
                 "finish_reason": self._alternative_reasons.get(index),
             }
             for index, answer in self._alternatives.items()

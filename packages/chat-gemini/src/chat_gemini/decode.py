@@ -19,14 +19,19 @@ from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import Metadata
 from chat_core.wire.event_decoder import SKIP, EventDecoder
-from chat_core.wire.shapes import Json, is_list, is_object, require_list, require_object, require_text
+from chat_core.wire.shapes import Json, is_list, is_object, mapping, require_list, require_object, require_text
 
 from chat_gemini.answer import Answer
 from chat_gemini.errors import error_from_object, failed_generation, find_error
+from chat_gemini.options import Dialect
+from chat_gemini.parts import alternative_parts
 from chat_gemini.usage import read_usage
 
 FIRST_INDEXES: Final = (0, None)
-"""Values of `index` in the first candidate. Only this candidate is decoded."""
+"""Values of `index` in the first candidate. Only this candidate becomes the turn."""
+
+MAX_CANDIDATES: Final = 128
+"""Upper bound for the index of an alternative response. The API allows at most 8."""
 
 UNSPECIFIED_REASONS: Final = frozenset(
     {"", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED"}
@@ -45,6 +50,8 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "IMAGE_PROHIBITED_CONTENT": "content_filter",
     "IMAGE_RECITATION": "content_filter",
     "MODEL_ARMOR": "content_filter",
+    "ESCALATION": "content_filter",
+    "PUP_LIMITED_DISABLED": "content_filter",
     "CONTINUATION": "pause",
 }
 """Finish reasons by `finishReason`. Any other value becomes `other`, after which no tool call runs."""
@@ -98,6 +105,8 @@ class StreamDecoder(EventDecoder):
     """
 
     __slots__ = (
+        "_alternative_reasons",
+        "_alternatives",
         "_answer",
         "_extra",
         "_feedback",
@@ -119,6 +128,8 @@ class StreamDecoder(EventDecoder):
         super().__init__(provider)
         self._whole_body = whole
         self._answer = Answer(provider, whole=whole)
+        self._alternatives: dict[int, Answer] = {}  # other candidates, by their index
+        self._alternative_reasons: dict[int, object] = {}  # their finish reasons
         self._texts = self._answer.texts
         self._has_head = False
         self._has_open_text = False  # whether the next piece may belong to an unfinished text
@@ -153,10 +164,13 @@ class StreamDecoder(EventDecoder):
             known = self._usage
             self._usage = usage if known.keys() <= usage.keys() else {**known, **usage}
         self._last_chunk = chunk
+        first = True
         for candidate in candidates or ():
-            if candidate.get("index") in FIRST_INDEXES:
+            if first and candidate.get("index") in FIRST_INDEXES:
+                first = False
                 self._read_candidate(candidate, out)
-                break  # other candidates are alternative responses
+            else:
+                self._add_alternative(candidate)
 
     def _read_candidate(self, candidate: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
         content = candidate.get("content")
@@ -177,6 +191,29 @@ class StreamDecoder(EventDecoder):
         if len(candidate) > ("content" in candidate) + ("index" in candidate):
             self._read_candidate_end(candidate)
 
+    def _add_alternative(self, candidate: Any) -> None:  # noqa: ANN401 - JSON
+        """Store the parts of an alternative response, whose calls never run, for the metadata."""
+        index = candidate.get("index")
+        if index not in range(1, MAX_CANDIDATES):
+            return
+        answer = self._alternatives.setdefault(index, Answer(self.provider, whole=self._whole_body))
+        if parts := mapping(candidate.get("content")).get("parts"):
+            answer.read(require_list(parts, "parts"), [])
+        if finish := candidate.get("finishReason"):
+            self._alternative_reasons[index] = finish
+
+    def _alternative_candidates(self) -> list[Json]:
+        """Return the alternative responses as candidates of a response body."""
+        dialect = Dialect(model=self._model or "unknown", provider=self.provider)
+        return [
+            {
+                "index": index,
+                "content": {"role": "model", "parts": alternative_parts(answer.parts(), dialect)},
+                "finishReason": self._alternative_reasons.get(index),
+            }
+            for index, answer in self._alternatives.items()
+        ]
+
     def _read_parts(self, parts: Any, out: list[Delta]) -> None:  # noqa: ANN401 - JSON
         self._has_content = True
         before = len(out)
@@ -196,7 +233,7 @@ class StreamDecoder(EventDecoder):
             chunk = require_object(body, "the answer")
             candidates = chunk.get("candidates")
             if candidates and all(candidate.get("index") not in FIRST_INDEXES for candidate in candidates):
-                chunk = {**chunk, "candidates": [{**candidates[0], "index": 0}]}
+                chunk = {**chunk, "candidates": [{**candidates[0], "index": 0}, *candidates[1:]]}
         self.take(chunk, "message", [])
 
     def finish(self) -> Turn:
@@ -280,6 +317,8 @@ class StreamDecoder(EventDecoder):
         extra = {name: _copy_lists(value) if name in MERGED_FIELDS else value for name, value in self._extra.items()}
         if self._usage:
             extra["usageMetadata"] = dict(self._usage)
+        if self._alternatives:
+            extra["candidates"] = self._alternative_candidates()
         metadata = Metadata(self.provider, self._model, self._id, self._finish_reason, read_usage(self._usage), extra)
         return Turn(parts, finish_reason=finish, metadata=metadata)
 

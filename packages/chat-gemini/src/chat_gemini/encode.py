@@ -84,7 +84,11 @@ def encode(
     """
     extras = options.extra(GeminiOptions, dialect.provider)  # noqa: S610 - not Django
     declarations = encode_tools(tools, extras, dialect)
-    pieces = [encode_conversation(messages.view(), dialect, options)]
+    view = messages.view()
+    token, suspended = _continuation(view, dialect)
+    pieces = [encode_conversation(view, dialect, options, omitted=suspended)]
+    if token is not None:
+        pieces += [b',"continuationToken":', dump_bytes(token)]
     if declarations:
         pieces += [b',"tools":[', declarations, b"]"]
     fields = _option_fields(options, extras, structured_output, dialect, tools=tools)
@@ -92,13 +96,14 @@ def encode(
     return b"".join([b"{", *pieces])
 
 
-def encode_conversation(view: View, dialect: Dialect, options: ChatOptions | None = None) -> bytes:
+def encode_conversation(view: View, dialect: Dialect, options: ChatOptions | None = None, *, omitted: int = 0) -> bytes:
     """Return the `systemInstruction` and `contents` fields as JSON, without the braces of the enclosing object.
 
     Args:
         view: the turns to send.
         dialect: the request format of the model.
         options: options of the request, for its instructions.
+        omitted: number of turns at the end that are not sent.
 
     Raises:
         PendingToolsError: a tool call is not resolved.
@@ -107,7 +112,7 @@ def encode_conversation(view: View, dialect: Dialect, options: ChatOptions | Non
     instructions: list[bytes] = []
     contents: list[bytes] = []
     encoders = {role: _TurnEncoder(role, dialect) for role in ROLES}
-    for role, turn in view.turns:
+    for role, turn in view.turns[: len(view.turns) - omitted] if omitted else view.turns:
         if data := turn.encoded(dialect.turn_key, encoders[role]):
             (instructions if role == "system" else contents).append(data)
     if options is not None and options.instructions is not None:
@@ -116,6 +121,29 @@ def encode_conversation(view: View, dialect: Dialect, options: ChatOptions | Non
         instructions = [*map(encode_turn, before), *instructions, *map(encode_turn, after)]
     system = [b'"systemInstruction":{"parts":[', b",".join(instructions), b"]},"] if instructions else []
     return b"".join([*system, b'"contents":[', b",".join(contents), b"]"])
+
+
+def _continuation(view: View, dialect: Dialect) -> tuple[str | None, int]:
+    """Return the token that continues the last response, and the number of its turns at the end of `view`.
+
+    The server continues a response that ended with `CONTINUATION` if the same request is sent again with the token, so
+    the turns received so far are not sent.
+    """
+    token: str | None = None
+    count = 0
+    for role, turn in reversed(view.turns):
+        metadata = turn.metadata
+        if (
+            role != "model"
+            or metadata is None
+            or (metadata.provider, metadata.finish_reason) != (dialect.provider, "CONTINUATION")
+            or turn.tools
+            or not isinstance(found := metadata.extra.get("continuationToken"), str)
+        ):
+            break
+        token = token or found
+        count += 1
+    return token, count
 
 
 class _TurnEncoder:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 from typing import Final, NoReturn
 
 from chat_core.json import dumps
@@ -122,6 +123,22 @@ def model_contents(turn: Turn, dialect: Dialect) -> list[Json]:
             {"role": "user", "parts": [item for tool in tools for item in _result_parts(tool, dialect, ids=own)]}
         )
     return contents
+
+
+def alternative_parts(parts: Iterable[Part], dialect: Dialect) -> list[Json]:
+    """Return the parts of an alternative response in the API's format, for the metadata. Its calls are not resolved.
+
+    Args:
+        parts: the decoded parts.
+        dialect: the request format of the model.
+    """
+    found: list[Json] = []
+    for part in parts:
+        if isinstance(part, Tool):
+            found.append(_call_part(part, dialect, ids=True))
+        else:
+            found += _encode_part(part, dialect, made=True)
+    return found
 
 
 def _encode_part(part: Part, dialect: Dialect, *, made: bool = False) -> list[Json]:

@@ -33,6 +33,9 @@ ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
 ACTION_TYPES: Final = tuple(ACTIONS)
 """Types of items that may request an action. Not a set, because a received type may be unhashable."""
 
+CALL_TYPES: Final = ("function_call", "custom_tool_call", "mcp_approval_request", *ACTION_TYPES)
+"""Types of items that the client must answer, unless the response contains their output."""
+
 BLANK_PNG: Final = (
     "data:image/png;base64,"
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg=="
@@ -93,8 +96,37 @@ def declared_action(tool: Mapping[str, object]) -> str | None:
 
 
 def answered_calls(items: Iterable[Mapping[str, object]]) -> frozenset[str]:
-    """Return the ids of the calls whose output is in the same response, because the server ran them."""
-    return frozenset([str(item.get("call_id")) for item in items if str(item.get("type")).endswith("_output")])
+    """Return the ids of the calls and approval requests that the same response answers, because the server ran them.
+
+    The output of a local shell names its call in `id`, every other output in `call_id`.
+
+    Args:
+        items: all items of the response.
+    """
+    found: set[str] = set()
+    for item in items:
+        kind = str(item.get("type"))
+        if kind == "mcp_approval_response":
+            reference = item.get("approval_request_id")
+        elif kind.endswith("_output"):
+            reference = item.get("call_id") or item.get("id")
+        else:
+            continue
+        if isinstance(reference, str):
+            found.add(reference)
+    return frozenset(found)
+
+
+def is_answered(item: Mapping[str, object], answered: frozenset[str]) -> bool:
+    """Return whether an item is a call or an approval request that the same response answers.
+
+    Args:
+        item: the item.
+        answered: the result of `answered_calls()` for the response.
+    """
+    return item.get("type") in CALL_TYPES and any(
+        isinstance(id_, str) and id_ in answered for id_ in (item.get("call_id"), item.get("id"))
+    )
 
 
 def action_arguments(item: Json, path: str) -> Json:

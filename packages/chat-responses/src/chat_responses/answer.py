@@ -22,6 +22,7 @@ from chat_responses.actions import (
     action_arguments,
     answered_calls,
     is_action,
+    is_answered,
     may_have_run_on_server,
 )
 from chat_responses.items import (
@@ -53,7 +54,17 @@ class Answer:
         resumed: whether another decoder received the first events. Their texts are not delivered again.
     """
 
-    __slots__ = ("_calls", "_items", "_provider", "_resumed", "_text_pieces", "_text_place", "tools")
+    __slots__ = (
+        "_audio",
+        "_calls",
+        "_items",
+        "_provider",
+        "_resumed",
+        "_text_pieces",
+        "_text_place",
+        "_transcript",
+        "tools",
+    )
 
     def __init__(self, provider: str, *, resumed: bool = False) -> None:
         self._provider = provider
@@ -63,6 +74,8 @@ class Answer:
         self.tools: DeclaredTools = DeclaredTools()
         self._text_place: tuple[object, object] = (self, self)  # output index and content index of the current text
         self._text_pieces: list[str] = []
+        self._audio: list[str] = []
+        self._transcript: list[str] = []
 
     def received_items(self) -> list[Json]:
         """Return the items received so far as JSON objects. Items may be incomplete."""
@@ -79,9 +92,8 @@ class Answer:
         answered = answered_calls([growing.item for growing in listed])
         for growing in listed:
             # The server ran a call whose output it sent.
-            ran_on_server = growing.item.get("type") in ACTION_TYPES and str(growing.item.get("call_id")) in answered
-            growing.shown = growing.shown or ran_on_server
-            self._emit_missing_texts(growing, growing.item, out)
+            if not is_answered(growing.item, answered):
+                self._emit_missing_texts(growing, growing.item, out)
         return [growing.to_dict() for growing in listed]
 
     # --- Items -----------------------------------------------------------------------------------------
@@ -291,6 +303,20 @@ class Answer:
         if file is not None:
             out.append(FilePart(file))
 
+    def audio_delta(self, event: Json, _out: list[Delta]) -> None:
+        """Handle `audio.delta`: store the piece of base64 data in `event`. No delta is created for the caller."""
+        self._audio.append(require_text(event.get("delta") or "", "delta"))
+
+    def audio_transcript_delta(self, event: Json, _out: list[Delta]) -> None:
+        """Handle `audio.transcript.delta`: store the text of `event`. No delta is created for the caller."""
+        self._transcript.append(require_text(event.get("delta") or "", "delta"))
+
+    def audio(self) -> Json | None:
+        """Return the audio received in events, which belongs to no item: its base64 pieces and its transcript."""
+        if not self._audio and not self._transcript:
+            return None
+        return {"data": list(self._audio), "transcript": "".join(self._transcript)}
+
 
 PARTS: Final[Mapping[str, str]] = {
     "output_text": "text",
@@ -323,5 +349,7 @@ EVENTS: Final[Mapping[str, Handler]] = {
     "response.custom_tool_call_input.delta": Answer.arguments_delta,
     "response.custom_tool_call_input.done": Answer.arguments_done,
     "response.image_generation_call.partial_image": Answer.partial_image,
+    "response.audio.delta": Answer.audio_delta,
+    "response.audio.transcript.delta": Answer.audio_transcript_delta,
 }
 """The handler for each type of event that belongs to an item."""

@@ -20,7 +20,7 @@ from chat_core.usage import Metadata
 from chat_core.wire.event_decoder import DECODE_ERRORS, SKIP, EventDecoder
 from chat_core.wire.shapes import Json, WrongShapeError, is_object, mapping, require_list, require_object
 
-from chat_responses.actions import ACTION_TYPES, answered_calls
+from chat_responses.actions import answered_calls, is_answered
 from chat_responses.answer import EVENTS, Answer
 from chat_responses.errors import error_from_object, error_object, find_error
 from chat_responses.items import DeclaredTools, logprobs_of, parts_of
@@ -290,16 +290,16 @@ class StreamDecoder(EventDecoder):
         parts: list[Part] = []
         answered = answered_calls(items)
         for index, item in enumerate(items):
-            kind = item.get("type")
-            has_output = kind in ACTION_TYPES and str(item.get("call_id")) in answered
-            if has_output or self._answer.tools.ran_on_server(item):
-                parts.append(ProviderPart(self.provider, str(kind), item))
+            if is_answered(item, answered) or self._answer.tools.ran_on_server(item):
+                parts.append(ProviderPart(self.provider, str(item.get("type")), item))
             else:
                 parts += parts_of(item, self.provider, f"output[{index}]")
         head = self._head
         extra = {name: head[name] for name in METADATA_FIELDS if head.get(name)}
         if head.get("store") is False:
             extra["store"] = False  # later requests cannot refer to this response
+        if (audio := self._answer.audio()) is not None:
+            extra["audio"] = audio
         if logprobs := [token for item in items for token in logprobs_of(item)]:
             extra["logprobs"] = logprobs
         status = head.get("status") if self.done else None
