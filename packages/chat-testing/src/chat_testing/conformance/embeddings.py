@@ -7,7 +7,7 @@ from chat_core.options import ChatOptions
 from chat_core.provider import EmbeddingsResponse
 
 from chat_testing.conformance.scenario import scenario
-from chat_testing.conformance.subject import SentBody, Subject, require_embeddings
+from chat_testing.conformance.subject import EXACT, SentBody, Subject, require_embeddings
 from chat_testing.errors import fail
 
 
@@ -22,13 +22,18 @@ async def _embed_tape(subject: Subject) -> tuple[EmbeddingsResponse, SentBody, i
 
 @scenario("embeddings")
 async def embeddings(subject: Subject) -> None:
-    """The provider embeds all texts with one request, and returns the vectors in the order of the texts."""
+    """The provider sends all texts unchanged in one request, and returns the vectors in the order of the texts."""
     tape = subject.tapes.embeddings
     response, sent, requests = await _embed_tape(subject)
     if tape is None or requests != 1:
         fail(f"embed() made {requests} requests instead of one")
     if missing := [text for text in tape.texts if not sent.contains(text)]:
         fail(f"embed() does not send {missing}")
+    texts = [f"{number}{EXACT * 20}" for number in range(len(tape.texts))]
+    provider, transport = subject.serve(tape.reply)
+    await require_embeddings(provider).embed(texts, ChatOptions())
+    if not all(map(SentBody(transport.last.body).contains, texts)):
+        fail(f"embed() does not send a text of {len(texts[0])} characters unchanged. It begins with {texts[0][:50]!r}")
     if response.vectors != tape.vectors:
         fail(f"the server sent the vectors {tape.vectors}, but embed() returned {response.vectors}")
 

@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 from chat_core.errors import UnsupportedPartError
 from chat_core.messages import File, FunctionCall, Messages, Opaque, Part, ProviderPart, Reasoning, Text, Tool, Turn
 from chat_core.options import ChatOptions
+from chat_core.provider import ToolDeclaration, ToolDeclarations
 from chat_core.testing.mock_transport import MockTransport, Step
 from chat_core.usage import Metadata
 
@@ -30,6 +31,8 @@ from chat_testing.conformance.subject import (
     declare_tools,
     make_turn_with_calls,
     reply_of,
+    schema_of,
+    tool_description,
 )
 from chat_testing.conformance.tapes import Reply, Tape
 from chat_testing.errors import fail
@@ -50,13 +53,14 @@ async def words_in_order(subject: Subject) -> None:
     said = ["first words", "second words", "third words", "fourth words"]
     for method in subject.answer_methods:
         messages = Messages.from_system("the instructions")
+        messages.system("further instructions")
         messages.user(said[0], said[1])
         messages.append("model", Turn([Text(said[2])], metadata=Metadata(subject.owner_name)))
         messages.user(said[3])
         sent = await subject.capture_request(messages, method=method)
         places = [sent.index_of(words) for words in said]
-        if not sent.contains("the instructions"):
-            fail(f"{method}() does not send the instructions")
+        if missing := [words for words in ("the instructions", "further instructions") if not sent.contains(words)]:
+            fail(f"{method}() does not send {missing[0]!r}, a text of the system")
         if -1 in places:
             fail(f"{method}() does not send {said[places.index(-1)]!r}")
         if places != sorted(places):
@@ -75,6 +79,13 @@ async def _require_long_history(subject: Subject, method: Method) -> None:
     sent = await subject.capture_request(messages, method=method)
     if missing := [words for words in said if not sent.contains(words)]:
         fail(f"{method}() does not send {missing[0]!r} of a conversation with {LONG} messages")
+    messages = Messages.from_user("Go on.")
+    for words in ("first", "Go on.", "second", "Go on."):
+        turn = Turn([Text(words)], metadata=Metadata(owner))
+        messages.user(words) if words == "Go on." else messages.append("model", turn)
+    times = (await subject.capture_request(messages, method=method)).count("Go on.")
+    if times != 3:  # noqa: PLR2004 - as above
+        fail(f"{method}() sends a text {times} time(s) that the user wrote 3 times")
 
 
 @scenario("text")
@@ -104,7 +115,7 @@ async def exact_text(subject: Subject) -> None:
 
 @scenario("text")
 async def state(subject: Subject) -> None:
-    """The provider keeps no state between calls: each call sends a request that depends only on its arguments."""
+    """The provider keeps no state between calls, even between concurrent ones: a request depends only on its call."""
     for method, tape, reply in subject.replies_of(subject.tapes.text):
         question = ProviderInput(Messages.from_user("Another question."))
         fresh, transport = subject.serve(reply)
@@ -119,11 +130,40 @@ async def state(subject: Subject) -> None:
                 f"{method}() sends another request for the same conversation after it completed another conversation "
                 f"({tape.text!r})"
             )
+        if subject.capabilities.tools:
+            await _require_own_declarations(subject, method, reply)
+        await _require_own_requests(subject, method, reply)
         again, repeated = subject.serve(reply, reply)
         for _ in range(2):
             (await call_provider(again, method, question)).result  # noqa: B018 - an error is raised
         if len(repeated.requests) != 2:  # noqa: PLR2004 - one for each call
             fail(f"{method}() was called twice with the same question, but sent {len(repeated.requests)} requests")
+
+
+async def _require_own_declarations(subject: Subject, method: Method, reply: Reply) -> None:
+    """Raise an error if a request declares the tools of an earlier request."""
+    provider, transport = subject.serve(reply, reply)
+    for name in ("look_up_first", "look_up_second"):
+        tools = ToolDeclarations([ToolDeclaration(name, tool_description(name), schema_of({}))])
+        (await call_provider(provider, method, ProviderInput(tools=tools))).result  # noqa: B018 - an error is raised
+    if SentBody(transport.last.body).contains("look_up_first"):
+        fail(f"{method}() declares the tools of an earlier request")
+
+
+async def _require_own_requests(subject: Subject, method: Method, reply: Reply) -> None:
+    """Raise an error if one of two concurrent calls sends another request than alone."""
+    questions = [ProviderInput(Messages.from_user(f"The {number} question.")) for number in ("first", "second")]
+    alone: list[bytes] = []
+    for question in questions:
+        provider, transport = subject.serve(reply)
+        (await call_provider(provider, method, question)).result  # noqa: B018 - an error is raised
+        alone.append(transport.last.body)
+    provider, transport = subject.serve(reply, reply)
+    async with anyio.create_task_group() as group:
+        for question in questions:
+            group.start_soon(call_provider, provider, method, question)
+    if sorted([request.body for request in transport.requests]) != sorted(alone):
+        fail(f"{method}() sends another request if two calls run at once")
 
 
 @scenario("stream")

@@ -35,7 +35,7 @@ Method: TypeAlias = Literal["complete", "stream", "embed"]
 AnyProvider: TypeAlias = CompletionProvider | EmbeddingsProvider
 
 QUESTION: Final = "What is there to say?"
-EXACT: Final = '  two\n\n\tlines: "é" \\ <&> \u2028 🏞\n  '
+EXACT: Final = '  two\n\n\tlines: "é" e\u0301 ﬁ {{x}} \\ <&> \u2028 🏞\r\n  '
 """Text whose white space and characters a provider may change by mistake."""
 RESULT: Final = "a result of 17 degrees"
 

@@ -57,6 +57,9 @@ async def declarations(subject: Subject) -> None:
             (await subject.capture_request(Messages.from_user(QUESTION), ToolDeclarations([tool]), method)).body
             for tool in SIMILAR_TOOLS
         ]
+        whole = await subject.capture_request(Messages.from_user(QUESTION), ToolDeclarations([DETAILED_TOOL]), method)
+        if missing := [word for word in DETAILS if not whole.contains(word)]:
+            fail(f"{method}() declares the tool {DETAILED_TOOL.name!r} without {missing}")
         for tool, body in zip(SIMILAR_TOOLS[1:], bodies[1:], strict=True):
             if body == bodies[0]:
                 fail(
@@ -77,6 +80,42 @@ SIMILAR_TOOLS: Final = (
     _similar_tool("string", "city"),
 )
 """Declarations of one tool that differ in the type of a parameter, or in whether a parameter is required."""
+
+
+DETAILS: Final = (
+    "Forecast the weather. " * 60 + "Call it once per day.",
+    "the unit of the degrees",
+    "celsius",
+    "fahrenheit",
+    "waypoint",
+    "altitude",
+    "thunderstorm",
+)
+"""Texts in the declaration of `DETAILED_TOOL`: long and nested descriptions, enumerated values and nested names."""
+
+DETAILED_TOOL: Final = ToolDeclaration(
+    "forecast",
+    DETAILS[0],
+    {
+        "type": "object",
+        "properties": {
+            "unit": {"type": "string", "description": DETAILS[1], "enum": list(DETAILS[2:4])},
+            "route": {"type": "array", "items": {"$ref": "#/$defs/Stop"}},
+            "alarm": {"type": "array", "items": {"type": "string", "enum": ["thunderstorm"]}},
+        },
+        "required": ["unit", "route", "alarm"],
+        "additionalProperties": False,
+        "$defs": {
+            "Stop": {
+                "type": "object",
+                "properties": {"waypoint": {"type": "string"}, "altitude": {"type": "integer"}},
+                "required": ["waypoint", "altitude"],
+                "additionalProperties": False,
+            }
+        },
+    },
+)
+"""A tool whose parameters have descriptions, enumerated values, and a definition of their own."""
 
 
 @scenario("tools")
@@ -255,36 +294,52 @@ async def failure_marks(subject: Subject) -> None:
     """The next request marks a failed call, so that its error message differs from a result with the same text."""
     words = "there is no such city"
 
-    def complete_call(tool: Tool) -> None:
-        tool.start()
-        tool.complete(words)
-
     def fail_call(tool: Tool) -> None:
         tool.start()
         tool.fail(words)
 
-    completed = await _capture_next_requests(subject, subject.tapes.call, complete_call)
-    failed = await _capture_next_requests(subject, subject.tapes.call, fail_call)
-    for (method, result), (_, failure) in zip(completed, failed, strict=True):
-        if result.body == failure.body:
-            fail(f"{method}() sends the error message of a failed call as the result of a completed call")
+    def reject_call(tool: Tool) -> None:
+        tool.reject(words)
+
+    tape = subject.tapes.call or Tape()
+    for resolve, what in ((fail_call, "failed"), (reject_call, "rejected")):
+        text = make_turn_with_calls(subject.owner_name, tape.calls, resolve).tools[0].result_text()
+        failed = await _capture_next_requests(subject, tape, resolve)
+        completed = await _capture_next_requests(subject, tape, _make_resolver(text))
+        for (method, result), (_, failure) in zip(completed, failed, strict=True):
+            if result.body == failure.body:
+                fail(f"{method}() sends the error message of a {what} call as the result of a completed call")
+
+
+LARGE: Final = 9_007_199_254_740_993
+"""Integer that a conversion to a floating-point number changes."""
 
 
 @scenario("tools")
 async def json_results(subject: Subject) -> None:
     """The provider sends a tool result that is not text as JSON."""
-    results: tuple[object, ...] = ({"degrees-there": 17.25}, ["one-of-it", 17.25], 17.25, {"deep": {"down": [17.25]}})
+    results: tuple[object, ...] = (
+        {"degrees-there": 17.25},
+        ["one-of-it", 17.25],
+        17.25,
+        {"deep": {"down": [17.25]}},
+        {"large": LARGE},
+    )
     for result in results:
 
         def resolve(tool: Tool, result: object = result) -> None:
             tool.start()
             tool.complete(result)
 
-        words = [word for word in ("degrees-there", "one-of-it", "deep", "17.25") if word in str(result)]
+        words = [word for word in ("degrees-there", "one-of-it", "deep", "17.25", str(LARGE)) if word in str(result)]
         for method, sent in await _capture_next_requests(subject, subject.tapes.call, resolve):
             if missing := [word for word in words if not sent.contains(word)]:
                 fail(f"the next request of {method}() lacks {missing} of the tool's result {result!r}")
     await _require_different_bodies(subject, ("", 0, False, [], {}))
+    for result, python in ((True, "True"), (None, "None")):
+        for method, sent in await _capture_next_requests(subject, subject.tapes.call, _make_resolver(result)):
+            if python.encode() in sent.body:
+                fail(f"the next request of {method}() has {python!r} as the result of a tool, which is not JSON")
 
 
 async def _require_different_bodies(subject: Subject, results: Sequence[object]) -> None:

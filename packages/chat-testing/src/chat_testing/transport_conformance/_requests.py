@@ -28,6 +28,8 @@ from chat_testing.transport_conformance._scenario import (
 
 _UNUSUAL_PATH = "/a//b/?z=1&a=2&z=%2F"
 _BINARY = bytes(range(256)) * 1_000
+_PADDED = b" \n{} \n"
+_METHODS = ("GET", "PUT", "PATCH", "DELETE")
 
 
 @scenario("moves", "url", "headers")
@@ -35,21 +37,24 @@ async def request_as_written(subject: TransportSubject) -> None:
     """A request arrives with exactly its own method, path, query, headers and body. Cookies are not stored."""
     play = subject.play(headers=(("set-cookie", "kept=1; Path=/"),))
     async with subject.with_peer(play) as (transport, peer):
-        for body in (b"{}", b"", _BINARY):
+        for body in (b"{}", b"", _PADDED, _BINARY):
             for call in both_methods(transport, make_request(peer.host, body=body)).values():
                 await call()
-        for method in ("GET", "PUT"):
-            await transport.send(Request(method, "http", peer.host, _UNUSUAL_PATH))
+        for method in _METHODS:
+            await transport.send(Request(method, "http", peer.host, _UNUSUAL_PATH, (("x-empty", ""),)))
         host = peer.host
-    *posted, got, put = peer.received
-    for received, body in zip(posted, (b"{}", b"{}", b"", b"", _BINARY, _BINARY), strict=True):
+    posted, others = peer.received[: -len(_METHODS)], peer.received[-len(_METHODS) :]
+    for received, body in zip(posted, [body for body in (b"{}", b"", _PADDED, _BINARY) for _ in range(2)], strict=True):
         _require_as_written(received, body)
         if (name := received.headers.get("host", host)) != host:
             fail(f"a request to the host {host!r} arrived with the header host: {name}")
-    if kept := {"authorization", "cookie", "x-kind"} & set(got.headers):
-        fail(f"the headers {sorted(kept)} of earlier exchanges were sent with a request that does not have them")
-    if (got.method, put.method, got.path) != ("GET", "PUT", _UNUSUAL_PATH):
-        fail(f"GET and PUT of {_UNUSUAL_PATH!r} arrived as {got.method} and {put.method} of {got.path!r}")
+    for method, received in zip(_METHODS, others, strict=True):
+        if kept := {"authorization", "cookie", "x-kind"} & set(received.headers):
+            fail(f"the headers {sorted(kept)} of earlier exchanges were sent with a request that does not have them")
+        if (received.method, received.path) != (method, _UNUSUAL_PATH):
+            fail(f"{method} of {_UNUSUAL_PATH!r} arrived as {received.method} of {received.path!r}")
+        if received.headers.get("x-empty") != "":
+            fail(f"a header with an empty value arrived as {received.headers.get('x-empty')!r}")
 
 
 def _require_as_written(received: Received, body: bytes) -> None:
@@ -70,10 +75,13 @@ def _require_as_written(received: Received, body: bytes) -> None:
 async def any_status(subject: TransportSubject) -> None:
     """`send()` returns the complete response, with status, headers and body, for any status."""
     for status in (200, 201, 400, 404, 429, 500, 503):
-        play = subject.play(b"so", b"rry", status=status, headers=(("X-Id", "7"), ("content-type", "text/plain")))
+        play = subject.play(
+            b"so", b"rry", status=status, headers=(("X-Id", "7"), ("x-empty", ""), ("content-type", "text/plain"))
+        )
         async with subject.with_peer(play) as (transport, peer):
             response = await transport.send(make_request(peer.host))
-        if (response.status, response.headers.get("x-id"), response.body) != (status, "7", b"sorry"):
+        headers = response.headers
+        if (response.status, headers.get("x-id"), headers.get("x-empty"), response.body) != (status, "7", "", b"sorry"):
             fail(
                 f"a response with status {status} and the body 'sorry' was "
                 f"returned as {response!r} with {response.body!r}"
@@ -128,7 +136,7 @@ async def _require_unfollowed(subject: TransportSubject, status: int) -> None:
 async def body_of_any_length(subject: TransportSubject) -> None:
     """A body of any length arrives complete, whether it is chunked, has a length or ends with the connection."""
     for delimited in ("chunked", "length", "close") if subject.capabilities.chunked else ("close",):
-        for body in (b"", b"x", _BINARY):
+        for body in (b"", b"x", _PADDED, _BINARY):
             pieces = tuple([body[start : start + 50_000] for start in range(0, len(body), 50_000)])
             play = Play(steps=pieces, headers=(("content-type", "image/png"),), delimited=delimited)
             async with subject.with_peer(play) as (transport, peer):

@@ -72,8 +72,8 @@ async def refused_and_cut(subject: TransportSubject) -> None:
 
 @scenario("listens", "arrives")
 async def events(subject: TransportSubject) -> None:
-    """Events arrive in order, with their types and ids, whether they are read in batches or one by one."""
-    chunks = (b"data: 1\n\n", b"event: two\ndata: 2\n\nid: x\ndata: 3\n\n")
+    """Events, even equal ones, arrive in order with their types and ids, in batches as well as one by one."""
+    chunks = (b"data: 1\n\n", b"data: 1\n\nevent: Two\ndata: 2\n\nid: x\ndata: 3\n\n")
     async with subject.with_peer(subject.play(*chunks, status=201, headers=(*SSE, ("X-Id", "7")))) as (transport, peer):
         async with transport.stream(make_request(peer.host)) as stream:
             if (stream.status, stream.headers.get("x-id")) != (201, "7"):
@@ -84,7 +84,7 @@ async def events(subject: TransportSubject) -> None:
             one_by_one = [(event.type, event.data, event.id) async for event in stream]
         async with transport.stream(make_request(peer.host)) as stream:
             batches = [(e.type, e.data, e.id) async for batch in stream.batches() for e in batch]
-    expected = [("message", b"1", ""), ("two", b"2", ""), ("message", b"3", "x")]
+    expected = [("message", b"1", ""), ("message", b"1", ""), ("Two", b"2", ""), ("message", b"3", "x")]
     if one_by_one != expected:
         fail(f"the events {expected} were delivered as {one_by_one}")
     if batches != expected:
