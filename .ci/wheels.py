@@ -26,7 +26,7 @@ EXTRAS = {
     "chat-pipeline": "[code,wasm]",
     "chat-realtime": "[testing]",
     "chat-router": "[prices]",
-    "chat-service": "[keyring]",
+    "chat-service": "[keyring,workflows]",
     "chat-store": "[postgres]",
     "chat-transport-httpx": "[http2]",
 }

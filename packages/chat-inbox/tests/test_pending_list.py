@@ -111,8 +111,9 @@ async def test_row_has_the_request_and_the_description(store: MemoryStore, bank:
     (item,) = await store.waiting()
     snapshot = await store.load("chat-17")
     definition = bank.chat.tools.definition("transfer")
-    row = build_row(item, snapshot, definition, datetime.now(UTC))
+    row = build_row(item, snapshot, definition, datetime.now(UTC), "Payments")
 
+    assert row.title == "Payments"
     assert row.description == "Send money to somebody."
     assert row.request is not None
     assert row.request.preview == "Please pay Maria."
@@ -127,6 +128,6 @@ async def test_row_has_the_request_and_the_description(store: MemoryStore, bank:
 @pytest.mark.anyio
 async def test_row_of_a_conversation_that_the_person_may_not_see_cannot_be_selected(store: MemoryStore) -> None:
     (item,) = await store.waiting()
-    row = build_row(item, None, None, NOW)
+    row = build_row(item, None, None, NOW, "chat-17")
 
     assert (row.field, row.request, row.description, row.asked) == (None, None, "", "")

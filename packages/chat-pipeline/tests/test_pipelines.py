@@ -356,3 +356,27 @@ async def test_two_hundred_tasks_complete(world: World) -> None:
         run = await pipelines.wait(await pipelines.start(pipelines.parse(workflow(*tasks))))
     assert run.state == "completed"
     assert len(world.probe.calls) == 200
+
+
+async def test_a_conversation_is_described_by_its_run_and_its_task(world: World) -> None:
+    text = workflow(probe("a"), PAY)
+    async with running(world, world.pipelines()) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(text), {"cents": 500})
+
+        async def waits() -> bool:
+            return (await pipelines.find(run_id)).state == "waiting"
+
+        await wait_until(waits)
+        described = await pipelines.describe(conversation_of(run_id, "pay"))
+        others = [await pipelines.describe(other) for other in ("chat-17", conversation_of("unknown", "pay"))]
+        await pipelines.cancel(run_id)
+
+    assert described == [
+        ("Workflow", "test"),
+        ("Task", "pay"),
+        ("Run", run_id),
+        ("State", "waiting, a completed, pay waiting"),
+        ("Input", '{"cents":500}'),
+        ("Definition", text),
+    ]
+    assert others == [[], []]

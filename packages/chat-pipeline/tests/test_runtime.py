@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from chat_core.json import JsonValue
-from chat_pipeline import ConfigField, Passthrough, TaskCall, TaskError, Transform
+from chat_pipeline import ConfigField, FileRead, Passthrough, TaskCall, TaskError, Transform
 from chat_pipeline.runtime import check_config, require_config
 from chat_pipeline.templates import render
 
@@ -34,7 +34,10 @@ async def test_passthrough_returns_the_input_and_the_outputs_of_dependencies() -
     ids=["path", "text", "typed", "mappings"],
 )
 async def test_transform_returns_the_value_of_its_key(config: dict[str, JsonValue], output: JsonValue) -> None:
-    assert await Transform().run(call(config)) == output
+    found = call(config)
+    require_config(Transform(), found.config)
+
+    assert await Transform().run(found) == output
 
 
 async def test_the_types_of_rendered_values_are_checked_before_a_task_runs() -> None:
@@ -44,5 +47,5 @@ async def test_the_types_of_rendered_values_are_checked_before_a_task_runs() -> 
     assert list(check_config(fields, {"url": "x", "n": True})) == [
         (("n",), "'n' in config must be an integer, not bool")
     ]
-    with pytest.raises(TaskError, match="'template' in config must be a text, not int"):
-        require_config(Transform(), {"template": 1})
+    with pytest.raises(TaskError, match="'path' in config must be a text, not int"):
+        require_config(FileRead({}), {"path": 1})

@@ -26,6 +26,7 @@ from starlette.types import ExceptionHandler, Receive, Scope, Send
 from chat_inbox.api import Api, json_response
 from chat_inbox.approval_links import ApprovalLinks
 from chat_inbox.approval_service import ApprovalService, Authorize, MaySee, see_all
+from chat_inbox.conversation_facts import Describe, describe_nothing
 from chat_inbox.event_streams import EventStreams
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.openapi import build_document
@@ -63,6 +64,8 @@ class Inbox:
             authenticated person may see all conversations. Nobody can decide calls that they may not see.
         may_see: further condition for seeing a stored conversation, in addition to `authorize`. The list always shows
             the calls that a person may decide, so this function must return True for their conversations.
+        describe: returns labels and texts that the pages show about a conversation, such as `Pipelines.describe` for
+            the conversations of workflows.
         secret: key that signs the forms, at least 32 bytes. All processes that serve one site must share it. By default
             it is random.
         approvals: keys of bound approvals. They enable `/link?token=…` for tokens of `ApprovalKeys.bind()`.
@@ -82,6 +85,7 @@ class Inbox:
         chat: AnyChat | Callable[[str], AnyChat | None] | None = None,
         authorize: Authorize = allow_everyone,
         may_see: MaySee = see_all,
+        describe: Describe = describe_nothing,
         secret: bytes | None = None,
         approvals: ApprovalKeys | None = None,
         grace_seconds: float = 10.0,
@@ -108,8 +112,8 @@ class Inbox:
         self._stack: AsyncExitStack | None = None
         streams = EventStreams(self._watcher, secrets.token_hex(4))
         tokens = FormTokens(secret or secrets.token_bytes(32))
-        pages = Pages(self._service, streams, self._require_person, tokens)
-        pending = PendingPages(self._service, streams, self._require_person, tokens)
+        pages = Pages(self._service, streams, self._require_person, tokens, describe)
+        pending = PendingPages(self._service, streams, self._require_person, tokens, describe)
         routes = [
             *pending.routes(),
             *pages.routes(),

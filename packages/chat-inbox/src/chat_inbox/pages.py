@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from chat_inbox.api import PersonResolver
 from chat_inbox.approval_service import ApprovalService, Choice
+from chat_inbox.conversation_facts import Describe, load_facts
 from chat_inbox.conversation_view import DEFAULT_TURNS, ConversationView, call_anchor
 from chat_inbox.event_streams import EventStreams
 from chat_inbox.forms import Field, attach_errors, build_form, invalid_fields, is_same_json, read_form
@@ -64,12 +65,18 @@ class Pages:
     """Routes and endpoints of the HTML pages."""
 
     def __init__(
-        self, service: ApprovalService, streams: EventStreams, require_person: PersonResolver, tokens: FormTokens
+        self,
+        service: ApprovalService,
+        streams: EventStreams,
+        require_person: PersonResolver,
+        tokens: FormTokens,
+        describe: Describe,
     ) -> None:
         self._service = service
         self._streams = streams
         self._require_person = require_person
         self._tokens = tokens
+        self._describe = describe
 
     def routes(self) -> list[Route]:
         """Return all routes of the pages."""
@@ -147,6 +154,7 @@ class Pages:
         cursor = await self._service.store_cursor()
         snapshot = await self._service.snapshot(person, conversation)
         due = await self._service.is_due(snapshot)
+        facts = await load_facts(self._describe, conversation)
         channel = self._service.runs.channel(conversation)
         # No await below this line, so that the stream position, the streamed text and the turns are consistent.
         messages: Messages = channel.messages if channel.messages is not None else snapshot.messages
@@ -170,6 +178,7 @@ class Pages:
         expired_calls = [tool for tool in messages.pending() if is_expired(tool, now)]
         context: dict[str, object] = {
             "conversation": conversation,
+            "facts": facts,
             "key": quote_key((conversation,)),
             "in_charge": snapshot.person,
             "items": items,

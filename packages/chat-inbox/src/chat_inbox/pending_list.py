@@ -178,6 +178,7 @@ class PendingRow:
 
     Attributes:
         url: URL of the call, relative to the inbox.
+        title: title of the conversation, or its id.
         person: user to whom the conversation is assigned.
         description: description of the tool, or an empty string.
         values: read-only views of the arguments.
@@ -194,6 +195,7 @@ class PendingRow:
     url: str
     anchor: str
     conversation: str
+    title: str
     person: str | None
     kind: str
     name: str
@@ -214,10 +216,12 @@ class PendingRow:
     @property
     def content_version(self) -> str:
         """The identifier of everything that the row shows, apart from relative times."""
-        return f"{self.version} {self.kind} {self.person} {self.error} {self.late}"
+        return f"{self.version} {self.kind} {self.title} {self.person} {self.error} {self.late}"
 
 
-def build_row(item: Waiting, snapshot: Snapshot | None, definition: ToolDefinition | None, now: datetime) -> PendingRow:
+def build_row(
+    item: Waiting, snapshot: Snapshot | None, definition: ToolDefinition | None, now: datetime, title: str
+) -> PendingRow:
     """Build the row of a call.
 
     Args:
@@ -225,6 +229,7 @@ def build_row(item: Waiting, snapshot: Snapshot | None, definition: ToolDefiniti
         snapshot: conversation of the call, or None if the person may not see it.
         definition: definition of the tool, or None if it is unknown.
         now: current time, as an aware datetime.
+        title: title of the conversation, or its id.
     """
     wait, moment = item.wait, item.wait.at or item.wait.expires_at
     tool = None
@@ -243,6 +248,7 @@ def build_row(item: Waiting, snapshot: Snapshot | None, definition: ToolDefiniti
         f"conversations/{quote_key((item.conversation,))}#{call_anchor(wait.path)}",
         call_anchor(wait.path),
         item.conversation,
+        title,
         item.person,
         wait.kind,
         wait.name,

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from chat_inbox.api import PersonResolver
 from chat_inbox.approval_service import Action, ApprovalService, Choice
 from chat_inbox.bulk_decisions import Selection, decide_selected, find_selected, read_selections
+from chat_inbox.conversation_facts import Describe, load_facts
 from chat_inbox.event_streams import EventStreams
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.pages import Posted, read_posted_form
@@ -30,12 +31,18 @@ class PendingPages:
     """Routes and endpoints of the list, and of decisions about several calls."""
 
     def __init__(
-        self, service: ApprovalService, streams: EventStreams, require_person: PersonResolver, tokens: FormTokens
+        self,
+        service: ApprovalService,
+        streams: EventStreams,
+        require_person: PersonResolver,
+        tokens: FormTokens,
+        describe: Describe,
     ) -> None:
         self._service = service
         self._streams = streams
         self._require_person = require_person
         self._tokens = tokens
+        self._describe = describe
 
     def routes(self) -> list[Route]:
         """Return all routes of the list."""
@@ -90,7 +97,7 @@ class PendingPages:
             person,
             "list.html",
             problem.status if problem else 200,
-            rows=[self._build_row(item, snapshots.get(item.conversation)) for item in shown],
+            rows=[await self._build_row(item, snapshots.get(item.conversation)) for item in shown],
             query=query,
             here=query.encode(page),
             page=page,
@@ -121,7 +128,7 @@ class PendingPages:
                 problems.append(error.detail)
                 continue
             wait = Wait.from_tool(tool, selection.path, conversation=snapshot.id, owner=snapshot.owner)
-            rows.append(self._build_row(Waiting(snapshot.id, snapshot.person, wait), snapshot))
+            rows.append(await self._build_row(Waiting(snapshot.id, snapshot.person, wait), snapshot))
         status = 200 if rows else 409
         context = {"action": action, "rows": rows, "problems": problems, "back": back}
         return render_signed(request, self._tokens, person, "bulk_confirm.html", status, **context)
@@ -136,14 +143,15 @@ class PendingPages:
                 snapshots[conversation] = None
         return snapshots
 
-    def _build_row(self, item: Waiting, snapshot: Snapshot | None) -> PendingRow:
+    async def _build_row(self, item: Waiting, snapshot: Snapshot | None) -> PendingRow:
         definition = None
         if snapshot is not None:
             try:
                 definition = self._service.tool_definition(item.conversation, snapshot.messages, item.wait.path)
             except KeyError:  # the call was removed after the list was read
                 definition = None
-        return build_row(item, snapshot, definition, self._service.now())
+        facts = await load_facts(self._describe, item.conversation)
+        return build_row(item, snapshot, definition, self._service.now(), facts.title)
 
 
 def _read_action(posted: Posted) -> Action:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias, final
 
+from chat_core import json
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue, find_fault
 from chat_dbos import WORKFLOW_TASKS
@@ -22,7 +23,7 @@ from chat_pipeline.definition import Workflow
 from chat_pipeline.errors import RunFailedError
 from chat_pipeline.runs import Run, TaskStatus, describe_run
 from chat_pipeline.runtime import Passthrough, Runtime, Transform
-from chat_pipeline.waking import TOPIC
+from chat_pipeline.waking import TOPIC, split_conversation
 from chat_pipeline.workflow_file import load_workflow, parse_workflow
 
 _RESTARTS: Final = 1_000
@@ -144,6 +145,31 @@ class Pipelines:
             msg = f"there is no run {run_id!r}"
             raise UsageError(msg)
         return describe_run(found[0], await DBOS.list_workflow_steps_async(run_id))
+
+    async def describe(self, conversation_id: str) -> list[tuple[str, str]]:
+        """Return labels and texts about the run and the task that use a conversation, for `Inbox(describe=...)`.
+
+        The list is empty if the conversation belongs to no run.
+
+        Args:
+            conversation_id: id of the conversation in the store.
+        """
+        found = split_conversation(conversation_id)
+        if found is None:
+            return []
+        try:
+            run = await self.find(found[0])
+        except UsageError:
+            return []
+        states = [f"{task} {status.state}" for task, status in run.tasks.items()]
+        return [
+            ("Workflow", run.workflow),
+            ("Task", found[1]),
+            ("Run", run.id),
+            ("State", ", ".join([run.state, *states])),
+            ("Input", json.dumps(run.input)),
+            ("Definition", run.source),
+        ]
 
     async def runs(self, *, workflow: str | None = None, limit: int = 100) -> list[Run]:
         """Return runs, newest first.

@@ -170,13 +170,13 @@ class Transform(Runtime):
     """The runtime `transform`, which computes its output from the outputs of other tasks.
 
     The configuration has exactly one of three keys: `path` is an expression without braces, `template` is a text with
-    expressions, and `mappings` is a table of expressions.
+    expressions, and `mappings` is a table of expressions. The output has the type of its expression.
     """
 
     name = "transform"
     fields: ClassVar[Mapping[str, ConfigField]] = {
-        "path": ConfigField(required=False),
-        "template": ConfigField(required=False),
+        "path": ConfigField(ANY, required=False),
+        "template": ConfigField(ANY, required=False),
         "mappings": ConfigField(TABLE, required=False),
     }
 
@@ -184,6 +184,8 @@ class Transform(Runtime):
         """Yield a problem if not exactly one key is present, and for each invalid expression."""
         if len(config.keys() & self.fields.keys()) != 1:
             yield (), "config needs exactly one of the keys 'path', 'template' and 'mappings'"
+        if not isinstance(config.get("template", ""), str):
+            yield ("template",), f"'template' in config must be a text, not {type(config['template']).__name__}"
         mappings = config.get("mappings", {})
         expressions: list[tuple[tuple[str, ...], JsonValue]] = [(("path",), config.get("path", '""'))]
         if isinstance(mappings, dict):

@@ -26,8 +26,14 @@ def conversation_of(run_id: str, task_id: str) -> str:
 
 def run_of(conversation_id: str) -> str | None:
     """Return the id of the run that uses a conversation, or None if the conversation belongs to no run."""
+    found = split_conversation(conversation_id)
+    return found[0] if found else None
+
+
+def split_conversation(conversation_id: str) -> tuple[str, str] | None:
+    """Return the ids of the run and of the task that use a conversation, or None if it belongs to no run."""
     found = _CONVERSATION.match(conversation_id)
-    return found[1] if found else None
+    return (found[1], found[2]) if found else None
 
 
 async def wake_run(conversation_id: str, client: DBOSClient | None = None) -> bool:

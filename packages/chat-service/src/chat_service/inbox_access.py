@@ -5,11 +5,16 @@ from __future__ import annotations
 from chat_core.approvals import MayDecide, Principal, is_allowed
 from chat_core.response import iter_waits
 from chat_inbox import Authenticate, Inbox
+from chat_inbox.conversation_facts import Describe
 from chat_store import ConversationStore, Snapshot
 
 
 def create_inbox(
-    store: ConversationStore, authenticate: Authenticate, may_decide: MayDecide, secret: bytes | None
+    store: ConversationStore,
+    authenticate: Authenticate,
+    may_decide: MayDecide,
+    secret: bytes | None,
+    describe: Describe,
 ) -> Inbox:
     """Return the inbox of a service. The inbox records decisions, and the workers of the service continue the sessions.
 
@@ -20,6 +25,7 @@ def create_inbox(
         authenticate: function that returns the user who sent a request.
         may_decide: function that returns whether a user may decide a waiting call.
         secret: key that signs the forms, the same in all processes. With `None`, a random key is used.
+        describe: function that returns labels and texts about a conversation.
     """
 
     def may_see(person: Principal, snapshot: Snapshot) -> bool:
@@ -31,4 +37,6 @@ def create_inbox(
             decision.by == person.name for tool in tools for decision in tool.decisions
         )
 
-    return Inbox(store, authenticate=authenticate, may_decide=may_decide, may_see=may_see, secret=secret)
+    return Inbox(
+        store, authenticate=authenticate, may_decide=may_decide, may_see=may_see, describe=describe, secret=secret
+    )

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from inspect import iscoroutinefunction
-from typing import Any, Self, cast, final
+from typing import TYPE_CHECKING, Any, Self, cast, final
 
 import anyio
 from chat_agents import AgentEngine, AgentFlow
@@ -14,6 +14,7 @@ from chat_core import UsageError
 from chat_core.approvals import MayDecide, Principal
 from chat_inbox import Authenticate
 from chat_inbox.api import json_response
+from chat_inbox.conversation_facts import describe_nothing
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.security import SecurityHeaders, find_principal
 from chat_store import ConversationMeta, ConversationStore, Job
@@ -39,6 +40,7 @@ from chat_service.live_text import LiveText
 from chat_service.metrics import MetricsRoutes
 from chat_service.openai_routes import OpenAIRoutes
 from chat_service.openapi import build_document
+from chat_service.openapi_workflows import add_workflows
 from chat_service.pages import Pages
 from chat_service.problems import handle_error, handle_unexpected_error
 from chat_service.rate_limits import RateLimits
@@ -52,6 +54,9 @@ from chat_service.shared_text import SharedText
 from chat_service.signals import Signals
 from chat_service.socket_routes import SocketRoutes
 from chat_service.worker import Worker
+
+if TYPE_CHECKING:
+    from chat_service.workflows import ServiceWorkflows
 
 
 def no_jobs(_meta: ConversationMeta, /) -> Sequence[Job]:
@@ -76,6 +81,7 @@ class Service:
         close_jobs: function that returns jobs for a session with messages when it is closed. The jobs are queued in the
             same transaction.
         settings: limits and times.
+        workflows: the workflows that the service makes available. By default, it has none.
         secret: key that signs exports and the forms of the inbox, at least 32 bytes. All processes that serve one
             site must share it. Default: a random key, so that exports are not accepted after a restart.
 
@@ -93,6 +99,7 @@ class Service:
         may_decide: MayDecide,
         close_jobs: CloseJobs = no_jobs,
         settings: ServiceSettings | None = None,
+        workflows: ServiceWorkflows | None = None,
         secret: bytes | None = None,
     ) -> None:
         if not callable(may_decide) or iscoroutinefunction(may_decide):
@@ -107,14 +114,18 @@ class Service:
         context = ServiceContext(engine, flow, store, may_decide, self._settings, self._signals, live)
         runs = Runs(context)
         self._worker = Worker(context, runs)
+        self._context = context
+        self._workflows = workflows
         self._text = SharedText(store, context.live)
         self._stack: AsyncExitStack | None = None
         follower = Follower(context, runs)
         chat = ChatRoutes(context, runs, follower, self._require_principal)
         client_runs, events = ClientRuns(context, runs), EngineEvents(context, runs)
         front_ends = FrontEndRoutes(context, runs, client_runs, events, self._require_principal)
-        sessions = SessionRoutes(context, runs, self._require_principal, close_jobs)
-        self._inbox = create_inbox(store, authenticate, may_decide, secret)
+        sessions = SessionRoutes(context, runs, self._require_principal, self._jobs_of_closed_sessions(close_jobs))
+        self._inbox = create_inbox(
+            store, authenticate, may_decide, secret, workflows.describe if workflows else describe_nothing
+        )
         health = HealthRoutes(store, lambda: self._stack is not None)
         handlers = {HTTPError: handle_error, HTTPException: handle_error, Exception: handle_unexpected_error}
         self._app = Starlette(
@@ -128,6 +139,7 @@ class Service:
                 *OpenAIRoutes(context, client_runs, events, self._require_principal).routes(),
                 *SessionViews(context, runs, self._require_principal).routes(),
                 *SocketRoutes(context, runs, follower, authenticate, self._limits.count).routes(),
+                *(workflows.routes(context, self._require_principal) if workflows is not None else ()),
                 *SignIn(authenticate, self._settings).routes(),
                 *Pages(self.openapi).routes(),
                 Mount("/inbox", self._inbox),
@@ -164,6 +176,8 @@ class Service:
         group.start_soon(self._signals.run)
         group.start_soon(self._text.write)
         group.start_soon(self._text.read)
+        if self._workflows is not None:
+            group.start_soon(self._workflows.run, self._context)
         self._worker.start(group)
         self._stack = stack
         return self
@@ -184,7 +198,14 @@ class Service:
 
     def openapi(self) -> dict[str, object]:
         """Return the OpenAPI document that `/openapi.json` serves."""
-        return build_document(self._settings)
+        document = build_document(self._settings)
+        if self._workflows is not None:
+            add_workflows(document, self._settings)
+        return document
+
+    def _jobs_of_closed_sessions(self, close_jobs: CloseJobs) -> CloseJobs:
+        workflows = self._workflows
+        return close_jobs if workflows is None else lambda meta: [*close_jobs(meta), *workflows.close_jobs(meta)]
 
     async def _describe(self, _request: Request) -> Response:
         return json_response(self.openapi())
