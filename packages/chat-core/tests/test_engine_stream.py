@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import pytest
@@ -14,6 +16,7 @@ from chat_core import (
     ChatBuilder,
     ChatResponse,
     ChatStream,
+    Delta,
     FunctionCall,
     Messages,
     Paused,
@@ -347,3 +350,37 @@ async def test_an_error_in_the_block_while_another_task_reads_is_raised_unchange
                 await anyio.wait_all_tasks_blocked()
                 raise ZeroDivisionError
         group.cancel_scope.cancel()
+
+
+class OneBatch:
+    """A model whose pieces of a response arrive together."""
+
+    def __init__(self, text: str) -> None:
+        self._model = ScriptedProvider(text)
+        self.metadata = self._model.metadata
+        self.complete = self._model.complete
+
+    @asynccontextmanager
+    async def stream(self, *arguments: Any) -> AsyncGenerator[OneBatch]:
+        async with self._model.stream(*arguments) as stream:
+            self._stream: Any = stream
+            self.close, self.partial = stream.close, stream.partial
+            yield self
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
+        yield [delta async for batch in self._stream for delta in batch]
+
+
+async def test_a_stream_knows_whether_more_events_have_arrived_with_the_last_one() -> None:
+    found: list[bool] = []
+    model: Any = OneBatch(WORDS)
+    chat: StreamingChat = ChatBuilder().with_model(model).build()
+    async with chat.stream(Messages.from_user("x")) as stream:
+        async for event in stream:
+            if isinstance(event, TextDelta):
+                found.append(stream.has_buffered_events)
+        assert not stream.has_buffered_events
+
+    assert found[-1] is False
+    assert all(found[:-1])
+    assert len(found) > 1

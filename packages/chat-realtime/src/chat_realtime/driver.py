@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Literal, Never, TypeAlias, final
+from typing import Final, Generic, Literal, Never, TypeAlias, final
 
 from anyio.lowlevel import checkpoint_if_cancelled
-from chat_core import ChatResponse, ChatStream, Content, Done, Messages, Paused, ProgressEvent, Usage
+from chat_core import (
+    ChatResponse,
+    ChatStream,
+    Content,
+    Done,
+    Messages,
+    Paused,
+    ProgressEvent,
+    ReasoningDelta,
+    StructuredDelta,
+    TextDelta,
+    Usage,
+)
 from typing_extensions import TypeVar
 
 from chat_realtime.events import ResponseInterrupted, TalkCancelled, TalkEvent
@@ -17,6 +29,10 @@ from chat_realtime.notifier import Notifier
 
 OutT_co = TypeVar("OutT_co", covariant=True, default=ChatResponse)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
+
+_PIECES: Final = (TextDelta, StructuredDelta, ReasoningDelta)
+"""Pieces of an open response. Those that arrived together are offered together, because switching between tasks for
+each piece is slow, and are withdrawn if the response is interrupted. Nothing more is read before all are taken."""
 
 RunningTools: TypeAlias = Literal["finish", "cancel"]
 """Setting that determines what happens to running tool calls when the user speaks."""
@@ -158,7 +174,7 @@ class TalkDriver(Generic[OutT_co, PauseT_co]):
                     if isinstance(event, (Done, Paused)):
                         last = event
                     else:
-                        await self._deliver(event)
+                        await self._deliver(stream, event)
         except Exception as error:  # noqa: BLE001 - the reader receives it
             last = RunFailure(error)
         finally:
@@ -175,12 +191,15 @@ class TalkDriver(Generic[OutT_co, PauseT_co]):
         self._halted = self._resumed = False
         self._earlier_interruptions = interrupted_ids(self.messages)
 
-    async def _deliver(self, event: ProgressEvent) -> None:
+    async def _deliver(self, stream: ChatStream[OutT_co, PauseT_co], event: ProgressEvent) -> None:
         if self._missed_input and self._interrupt():
             self._missed_input = False
         if self._is_interrupted:
             await checkpoint_if_cancelled()
-        await self.handoff.put(event)
+        if stream.has_buffered_events and isinstance(event, _PIECES):
+            await self.handoff.put_ahead(event)
+        else:
+            await self.handoff.put(event)
 
     async def _finish_run(self, last: Done[OutT_co] | PauseT_co | RunFailure | None) -> bool:
         """Deliver the last event of a run. Return whether another run must follow."""

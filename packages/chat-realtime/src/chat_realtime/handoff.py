@@ -1,8 +1,9 @@
-"""A slot through which a writer passes items to a reader, one at a time."""
+"""A queue through which a writer passes items to a reader, and from which it can withdraw them."""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar, final
+from collections import deque
+from typing import Final, Generic, TypeVar, final
 
 from chat_core import UsageError
 
@@ -10,20 +11,23 @@ from chat_realtime.notifier import Notifier
 
 T = TypeVar("T", bound=object)
 
+MAX_AHEAD: Final = 64
+"""Maximum number of items that the reader has not taken yet. Switching between tasks for each item is slow."""
+
 
 @final
 class Handoff(Generic[T]):
-    """A slot for one item. The writer waits until the reader takes the item, and can withdraw the item before that.
+    """A queue of items for one reader. The writer can withdraw the items that the reader has not taken yet.
 
     Args:
-        notifier: wakes the reader and the writer after each change.
+        notifier: wakes the reader and the writer after changes.
     """
 
-    __slots__ = ("_closed", "_has_reader", "_item", "_notifier")
+    __slots__ = ("_closed", "_has_reader", "_items", "_notifier")
 
     def __init__(self, notifier: Notifier) -> None:
         self._notifier = notifier
-        self._item: T | None = None
+        self._items: deque[T] = deque()
         self._has_reader = False
         self._closed = False
 
@@ -33,21 +37,30 @@ class Handoff(Generic[T]):
         return self._has_reader
 
     async def put(self, item: T) -> None:
-        """Offer an item, and wait until the item is taken or withdrawn."""
-        while self._item is not None:
-            await self._notifier.wait()
-        self._item = item
+        """Offer an item, and wait until all items are taken or withdrawn."""
+        self._items.append(item)
         self._notifier.notify()
-        while self._item is item:
+        await self._wait_until_empty()
+
+    async def put_ahead(self, item: T) -> None:
+        """Offer an item, and wait only if the reader has not taken `MAX_AHEAD` items."""
+        self._items.append(item)
+        if self._has_reader:
+            self._notifier.notify()
+        if len(self._items) >= MAX_AHEAD:
+            await self._wait_until_empty()
+
+    async def _wait_until_empty(self) -> None:
+        while self._items:
             await self._notifier.wait()
 
     def withdraw(self) -> None:
-        """Remove the current item, unless the reader has taken it."""
-        self._item = None
+        """Remove the items that the reader has not taken."""
+        self._items.clear()
         self._notifier.notify()
 
     def close(self) -> None:
-        """Close the handoff. The reader can still take an item that is in the slot."""
+        """Close the handoff. The reader can still take the items that were offered."""
         self._closed = True
         self._notifier.notify()
 
@@ -61,15 +74,20 @@ class Handoff(Generic[T]):
         if self._has_reader:
             msg = "another task is reading this talk: only one task can read at a time"
             raise UsageError(msg)
+        if not self._items:
+            await self._wait_for_item()
+        item = self._items.popleft()
+        if not self._items:
+            self._notifier.notify()
+        return item
+
+    async def _wait_for_item(self) -> None:
         self._has_reader = True
         self._notifier.notify()
         try:
-            while (item := self._item) is None:
+            while not self._items:
                 if self._closed:
                     raise StopAsyncIteration
                 await self._notifier.wait()
         finally:
             self._has_reader = False
-        self._item = None
-        self._notifier.notify()
-        return item

@@ -175,6 +175,7 @@ class Run(Generic[OutT, PauseT]):
         self._error: BaseException | None = None
         self.last: Done[OutT] | PauseT | None = None
         self.usage: Usage = NO_USAGE
+        self.has_buffered_events: bool = False
 
     async def events(self, group: TaskGroup | None) -> AsyncGenerator[StreamEvent[OutT, PauseT], None]:
         """Execute the run and yield its events. The last event is `Done` or `Paused`.
@@ -199,9 +200,12 @@ class Run(Generic[OutT, PauseT]):
                     await self._prepare_conversation(group)
                     while self.last is None:
                         batch = await step(group)
-                        if self._deliver_events:
-                            for event in batch:
+                        if self._deliver_events and batch:
+                            self.has_buffered_events = len(batch) > 1
+                            for event in batch[:-1]:
                                 yield event
+                            self.has_buffered_events = False
+                            yield batch[-1]
                 except BaseException as error:
                     self._record_error(error)
                     raise

@@ -129,6 +129,11 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
         return self._run.is_responding
 
     @property
+    def has_buffered_events(self) -> bool:
+        """Whether the next event was received together with the last one, so that reading it does not wait."""
+        return self._run.has_buffered_events
+
+    @property
     def usage(self) -> Usage:
         """Token usage of the run so far."""
         return self._run.usage
