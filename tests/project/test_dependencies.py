@@ -40,9 +40,16 @@ def declared(package: Package) -> dict[str, Requirement]:
 
 
 def optional(package: Package) -> set[str]:
-    """What the extras of a package bring: its source may import it, where it is asked for."""
-    requirements = [Requirement(text) for text in requires(package.name) or []]
-    return {canonicalize_name(r.name) for r in requirements if r.marker is not None and "extra" in str(r.marker)}
+    """What the extras of a package bring: its source may import it, where it is asked for.
+
+    It is read from the source, because an editable install does not know the extras that were added after it.
+    """
+    document = tomllib.loads((package.folder / "pyproject.toml").read_text(encoding="utf-8"))
+    hooks = document["tool"]["hatch"].get("metadata", {}).get("hooks", {})
+    tables = (document["project"], hooks.get("uv-dynamic-versioning", {}))
+    extras = {name: texts for table in tables for name, texts in table.get("optional-dependencies", {}).items()}
+    texts = [text.replace("{{ version }}", VERSION) for texts in extras.values() for text in texts]
+    return {canonicalize_name(Requirement(text).name) for text in texts}
 
 
 def imported(package: Package) -> set[str]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from typing import TYPE_CHECKING, Any, Final, Self, cast, final
 
 import anyio
 from chat_agents import AgentEngine, AgentFlow
@@ -57,6 +57,16 @@ from chat_service.worker import Worker
 
 if TYPE_CHECKING:
     from chat_service.workflows import ServiceWorkflows
+
+
+_HANDLERS: Final = cast(
+    "dict[type[Exception], ExceptionHandler]",
+    {HTTPError: handle_error, HTTPException: handle_error, Exception: handle_unexpected_error},
+)
+
+
+def _middleware(settings: ServiceSettings) -> list[Middleware]:
+    return [Middleware(SecurityHeaders), Middleware(HostGuard, settings.hosts), Middleware(CookieTokens)]
 
 
 def no_jobs(_meta: ConversationMeta, /) -> Sequence[Job]:
@@ -127,7 +137,6 @@ class Service:
             store, authenticate, may_decide, secret, workflows.describe if workflows else describe_nothing
         )
         health = HealthRoutes(store, lambda: self._stack is not None)
-        handlers = {HTTPError: handle_error, HTTPException: handle_error, Exception: handle_unexpected_error}
         self._app = Starlette(
             routes=[
                 *health.routes(),
@@ -145,12 +154,8 @@ class Service:
                 Mount("/inbox", self._inbox),
                 Route("/openapi.json", self._describe, methods=["GET"]),
             ],
-            middleware=[
-                Middleware(SecurityHeaders),
-                Middleware(HostGuard, self._settings.hosts),
-                Middleware(CookieTokens),
-            ],
-            exception_handlers=cast("dict[type[Exception], ExceptionHandler]", handlers),
+            middleware=_middleware(self._settings),
+            exception_handlers=_HANDLERS,
             lifespan=self.lifespan,
         )
         self._entry = RequestLog(self._app)  # outside of Starlette, which sends the responses of unexpected errors

@@ -115,6 +115,9 @@ class Run(Generic[OutT, PauseT]):
 
     _has_failed: bool = False
 
+    has_buffered_events: bool = False
+    """Whether the next event is part of the same batch as the last one."""
+
     def __init__(
         self,
         plan: ChatPlan[OutT, PauseT],
@@ -175,7 +178,6 @@ class Run(Generic[OutT, PauseT]):
         self._error: BaseException | None = None
         self.last: Done[OutT] | PauseT | None = None
         self.usage: Usage = NO_USAGE
-        self.has_buffered_events: bool = False
 
     async def events(self, group: TaskGroup | None) -> AsyncGenerator[StreamEvent[OutT, PauseT], None]:
         """Execute the run and yield its events. The last event is `Done` or `Paused`.
