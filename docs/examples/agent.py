@@ -13,10 +13,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from json import dumps
 from pathlib import Path
 
 from chat_agents import AgentConfig, AgentEngine, AgentSession, Done, to_sse_event
 from chat_core import Tool
+from chat_core.approvals import escape_invisible
 from chat_store import SqliteStore
 from clerk import QUESTION, Clerk, open_model
 
@@ -33,7 +35,8 @@ async def show(engine: AgentEngine, session: AgentSession, message: str | None) 
 
 def decide(call: Tool, *, unattended: bool) -> None:
     """Let the approver decide about a call that waits."""
-    question = f"{'':>60}? {call.name} {dict(call.effective_arguments)}: approve? [y/n] "
+    arguments = escape_invisible(dumps(dict(call.effective_arguments), ensure_ascii=False))
+    question = f"{'':>60}? {call.name} {arguments}: approve? [y/n] "
     answer = "y" if unattended else input(question)
     if unattended:
         sys.stdout.write(f"{question}{answer}\n")

@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from json import dumps
 from pathlib import Path
 
 from chat_core import (
@@ -26,6 +27,7 @@ from chat_core import (
     ScopedCollection,
     ToolCollection,
 )
+from chat_core.approvals import escape_invisible
 from chat_core.testing import ScriptedProvider
 from chat_dbos import launched
 from chat_pipeline import (
@@ -117,7 +119,7 @@ async def decide(store: SqliteStore, *, unattended: bool) -> None:
     for waiting in await store.waiting():
         async with store.open(waiting.conversation) as conversation:
             call = conversation.messages.tool(*waiting.wait.path)
-            print(f"  waits: {call.name}{dict(call.effective_arguments)}")
+            print(f"  waits: {call.name} {escape_invisible(dumps(dict(call.effective_arguments), ensure_ascii=False))}")
             answer = "y" if unattended else await asyncio.to_thread(input, "  approve? [y/n] ")
             if answer.strip().lower() == "y":
                 call.approve(by="ana")

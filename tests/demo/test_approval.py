@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import pytest
-from chat_core import Completed, Pending, Rejected
+from chat_core import Approved, Completed, FunctionCall, Pending, Rejected, TextDelta, Tool, ToolCallDelta
+from chat_core.approvals import has_invisible
 
 from .programs import APPROVAL, EXAMPLES, Program, held_at, payments, run, stored, the_answer, the_tool, words
 
@@ -173,3 +175,32 @@ def test_a_local_model_answers_after_a_kill_inside_the_tool(tmp_path: Path, gate
     assert code == 0, output
     assert the_answer(tmp_path)
     assert payments(tmp_path) == ["500 cents to Bo"]
+
+
+def load_example(path: Path) -> Any:
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_invisible_characters_are_shown_as_escapes_wherever_the_approver_looks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = "B\u202eo\u3164\x1b[2K"
+    call = Tool(FunctionCall("pay", {"to": hidden}))
+
+    screen = load_example(APPROVAL / "screen.py").Screen()
+    screen.call(hidden, {hidden: hidden})
+    screen.show(TextDelta(hidden))
+    screen.show(ToolCallDelta(hidden, 0, "pay"))
+    screen.note(hidden)
+    monkeypatch.syspath_prepend(EXAMPLES)  # pyright: ignore[reportUnknownMemberType]
+    load_example(EXAMPLES / "agent.py").decide(call, unattended=True)
+
+    output = capsys.readouterr().out
+    assert not has_invisible(output)
+    assert output.count("B\\u202eo\\u3164\\u001b[2K") == 7
+    assert isinstance(call.status, Approved)

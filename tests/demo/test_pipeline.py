@@ -24,7 +24,7 @@ def run(folder: Path, *words: str) -> str:
 def test_a_workflow_publishes_after_an_approval(tmp_path: Path) -> None:
     lines = [line.strip() for line in run(tmp_path, "--script").splitlines()]
     assert "sum: completed 5610" in lines
-    assert "waits: publish{'text': 'Our sales today were 5610 cents.', 'cents': 5610}" in lines
+    assert 'waits: publish {"text": "Our sales today were 5610 cents.", "cents": 5610}' in lines
     assert lines[-1].startswith("completed: ")
 
 

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, cast, final
 
 import anyio
 from chat_core import Tool, Wait
+from chat_core.approvals import escape_invisible
 from screen import MARGIN, YELLOW, Screen
 
 Verb: TypeAlias = Literal["approve", "edit", "reject", "retry", "complete", "fail"]
@@ -148,7 +149,7 @@ async def _read(screen: Screen, question: str) -> str:
     The event loop waits for the input, so Ctrl-C always interrupts the wait. `input()` would notice a Ctrl-C that
     arrives just before the read only afterwards. Windows does not support waiting for a terminal.
     """
-    print(screen.paint(MARGIN + question, YELLOW), end="", flush=True)
+    print(screen.paint(MARGIN + escape_invisible(question), YELLOW), end="", flush=True)
     if sys.platform != "win32":
         await anyio.wait_readable(sys.stdin)
     line = sys.stdin.readline()

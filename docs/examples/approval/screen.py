@@ -32,6 +32,7 @@ from chat_core import (
     ToolStarted,
     Wait,
 )
+from chat_core.approvals import escape_invisible
 
 MARGIN = " " * 7
 DIM, BOLD, RED, GREEN, YELLOW, CYAN = 2, 1, 31, 32, 33, 36
@@ -54,16 +55,26 @@ class Screen:
         """Wrap the text in ANSI codes if colors are enabled."""
         return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m" if self._coloured and codes else text
 
-    def line(self, label: str, text: str, *codes: int) -> None:
-        """Print a line with a label in the margin."""
+    def line(self, label: str, text: str, *codes: int, style: tuple[int, ...] = ()) -> None:
+        """Print a line with a label in the margin. Invisible characters of the text are shown as escapes.
+
+        Args:
+            label: text of the margin.
+            text: text of the line, which may be from the model or a tool.
+            *codes: ANSI codes of the label.
+            style: ANSI codes of the text.
+        """
         self._end_stream()
         label = label.ljust(len(MARGIN) + label.count("\n"))
-        print((self.paint(label, *codes) if label.strip() else label) + text, flush=True)
+        print(
+            (self.paint(label, *codes) if label.strip() else label) + self.paint(escape_invisible(text), *style),
+            flush=True,
+        )
 
     def note(self, text: str) -> None:
         """Print dimmed text that belongs to the line above."""
         for line in text.splitlines():
-            self.line("", self.paint(line, DIM))
+            self.line("", line, style=(DIM,))
 
     def show(self, event: StreamEvent[ChatResponse, Paused]) -> None:
         """Print a stream event."""
@@ -103,7 +114,7 @@ class Screen:
 
     def call(self, name: str, arguments: Mapping[str, object]) -> None:
         """Print a pending call with the exact arguments that would run."""
-        self.line("⏸", self.paint(shown(name, arguments), BOLD), YELLOW)
+        self.line("⏸", shown(name, arguments), YELLOW, style=(BOLD,))
 
     def wait(self, wait: Wait) -> None:
         """Print a pending call of a pause, with its error if it has one."""
@@ -117,7 +128,7 @@ class Screen:
         if not self._streaming:
             self._streaming = True
             sys.stdout.write(self.paint("model".ljust(len(MARGIN)), CYAN))
-        sys.stdout.write(text)
+        sys.stdout.write(escape_invisible(text))
         sys.stdout.flush()
 
     def _end_stream(self) -> None:

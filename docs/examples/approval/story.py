@@ -46,7 +46,7 @@ async def _waits(place: Place) -> bool:
 def _process(screen: Screen, words: Sequence[str]) -> int:
     """Run a command of the demo in a child process on the same terminal. The child handles Ctrl-C."""
     command = [sys.executable, str(Path(__file__).parent), *words]
-    screen.line("\n", screen.paint(f"$ {shlex.join(['python', *command[1:]])}", DIM))
+    screen.line("\n", f"$ {shlex.join(['python', *command[1:]])}", style=(DIM,))
     # Use a handler without effect, because the child would inherit SIG_IGN.
     before = signal.signal(signal.SIGINT, lambda _signal, _frame: None)
     try:

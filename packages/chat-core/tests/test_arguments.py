@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from chat_core import (
     ChatBuilder,
+    ChatError,
     ChatOptions,
     ClientTools,
     Instructions,
@@ -18,6 +19,7 @@ from chat_core import (
     Retry,
     ScopedCollection,
     StreamingChat,
+    StructuredOutput,
     Summarize,
     ToolCollection,
     ToolOutput,
@@ -42,6 +44,7 @@ from chat_core.messages import (
     Content,
     File,
     FunctionCall,
+    Grant,
     Grants,
     Interrupted,
     Messages,
@@ -63,6 +66,7 @@ WRONG: Any = 5
 TEXT: Any = "x"
 NONE: Any = None
 BYTES: Any = b""
+BLANK: Any = ""
 EMPTY: Any = []
 HALF: Any = 5.5
 SCHEMA: Any = {"type": "object"}
@@ -255,6 +259,22 @@ REFUSED: dict[str, Callable[[], object]] = {
     ),
     "grants must be a list of Grant objects, not 5": lambda: Grants(WRONG),
     "grants must be a list of Grant objects, not [5]": lambda: Grants([WRONG]),
+    "grants must be a list of Grant objects, not ['x']": lambda: Grants().merge(TEXT),
+    "grants must be a list of Grant objects, not None": lambda: Grants().reset(NONE),
+    "tools must be a tuple of names of tools, such as ('pay',), not 'x'": lambda: Grant("g", TEXT, LATER, "ana", LATER),
+    "by must be a string, not None": lambda: Grant("g", ("pay",), LATER, NONE, LATER),
+    "until must be a datetime with a time zone, such as": lambda: Grant("g", ("pay",), WRONG, "ana", LATER),
+    "declarations must be a list of JSON objects, not [[]]": lambda: ClientTools([EMPTY]),
+    "arguments_as() needs a type that pydantic can read, not ''": lambda: FunctionCall("f").arguments_as(BLANK),
+    "with_structured_output() needs a type that pydantic can describe as JSON, not ''": lambda: StructuredOutput(BLANK),
+    "attempt must be a number from 1, not 'x'": lambda: Retry().delay(ChatError("e"), TEXT),
+    "tool must be a Tool, such as messages.pending()[0], not 5": lambda: Wait.from_tool(
+        WRONG, (), conversation=None, owner=None
+    ),
+    "wait must be a Wait, such as an item of paused.waiting, not 5": lambda: owner_may_decide(Principal("a"), WRONG),
+    "principal must be a Principal, such as Principal('ana'), not 'x'": lambda: is_allowed(
+        owner_may_decide, TEXT, WAIT
+    ),
     "id must be a string, not []": lambda: Grants().revoke(EMPTY),
     "messages must be Messages or None, not 5": lambda: MemoryConversation(WRONG),
     "extra must be a JSON object or None, not 5": lambda: Messages(extra=WRONG),
@@ -300,8 +320,8 @@ def test_values_that_can_be_read_differently_are_not_refused() -> None:
     assert not owner_may_decide(ana, WAIT)
     assert Usage(1, 1).cost(None) is None
     assert Usage(1, 1).cost(WRONG, provider=WRONG) is None
-    durations: list[Any] = ["x", -1.0, float("nan"), float("inf"), None]
-    assert [Metadata(duration=duration).duration for duration in durations] == [None] * 5
+    durations: list[Any] = ["x", -1.0, float("nan"), float("inf"), True, None]
+    assert [Metadata(duration=duration).duration for duration in durations] == [None] * 6
     assert Metadata(duration=0.5).duration == Metadata().with_duration(0.5).duration
 
 

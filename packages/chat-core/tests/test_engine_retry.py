@@ -20,3 +20,8 @@ def test_the_retry_delay_is_drawn_from_an_interval_that_doubles_up_to_a_cap() ->
 def test_a_negative_number_of_retries_is_refused() -> None:
     with pytest.raises(UsageError, match="0 disables retries"):
         Retry(times=-1)
+
+
+def test_the_retry_delay_has_its_cap_after_any_number_of_attempts() -> None:
+    retry = Retry(times=10_000, base=0.5, cap=4.0, jitter=lambda _least, most: most)
+    assert [retry.delay(NetworkError("e"), attempt) for attempt in (4, 5, 1025, 9_999)] == [4.0] * 4

@@ -146,7 +146,14 @@ def _build_adapter(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], b
         fields: dict[str, Any] = {_ENVELOPE: (form, ...)}
         adapter = TypeAdapter(create_model("Answer", __config__=ConfigDict(extra="forbid"), **fields))
         return adapter, adapter.json_schema(), True
-    except (PydanticUserError, PydanticSchemaGenerationError, PydanticUndefinedAnnotation, SchemaError) as error:
+    except (
+        PydanticUserError,
+        PydanticSchemaGenerationError,
+        PydanticUndefinedAnnotation,
+        SchemaError,
+        IndexError,
+        UnicodeError,
+    ) as error:  # fmt: skip - the last two are raised for a string that is no type
         msg = f"with_structured_output() needs a type that pydantic can describe as JSON, not {form!r}: {error}"
         raise UsageError(msg) from error
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Generic, Literal, Self, TypeAlias, final
+from typing import Generic, Literal, Self, TypeAlias, cast, final
 
 from typing_extensions import TypeVar
 
+from chat_core._arguments import argument_error
 from chat_core.event_json import JsonEvent, JsonRecord
 from chat_core.messages import (
     Approved,
@@ -184,7 +185,12 @@ class Wait(JsonRecord):
             conversation: id of the stored conversation, or `None` for plain messages.
             owner: user who owns the conversation, or `None`.
             arguments: validated arguments. Default: the effective arguments of the call.
+
+        Raises:
+            UsageError: `tool` is not a `Tool`.
         """
+        if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("tool", "a Tool, such as messages.pending()[0]", cast("object", tool))
         status = tool.status
         kind: WaitKind | None = "interrupted" if isinstance(status, Interrupted) else None
         if isinstance(status, Pending):

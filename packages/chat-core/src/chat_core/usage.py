@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import final
+from typing import cast, final
 
 _INTEGER = frozenset({int})
 _TEXT = frozenset({str, type(None)})
@@ -113,7 +113,7 @@ class Usage:
 
 
 def _is_duration(seconds: object) -> bool:
-    return isinstance(seconds, (int, float)) and 0 <= seconds < math.inf
+    return type(seconds) in {int, float} and 0 <= cast("float", seconds) < math.inf
 
 
 def _whole_number(value: object) -> int:

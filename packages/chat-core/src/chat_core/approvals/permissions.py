@@ -40,6 +40,13 @@ class Principal:
         return self.name
 
 
+def _require_request(principal: object, wait: object) -> None:
+    if not isinstance(principal, Principal):
+        raise argument_error("principal", "a Principal, such as Principal('ana')", principal)
+    if not isinstance(wait, Wait):
+        raise argument_error("wait", "a Wait, such as an item of paused.waiting", wait)
+
+
 def _are_texts(values: Collection[object]) -> bool:
     return all(isinstance(value, str) for value in values)
 
@@ -60,7 +67,11 @@ def owner_may_decide(principal: Principal, wait: Wait, /) -> bool:
     Args:
         principal: user or program that wants to decide.
         wait: the waiting call.
+
+    Raises:
+        UsageError: `principal` is not a `Principal`, or `wait` is not a `Wait`.
     """
+    _require_request(principal, wait)
     return wait.owner is not None and principal.name == wait.owner
 
 
@@ -90,11 +101,12 @@ def is_allowed(may_decide: MayDecide, principal: Principal, wait: Wait, /) -> bo
         wait: the waiting call. If `wait.of` is set, only a principal with this name or role may decide.
 
     Raises:
-        UsageError: the rule is not a function, or did not return a bool. For example, an async function returns a
-            coroutine, which is always true.
+        UsageError: an argument has another type, or the rule did not return a bool. For example, an async function
+            returns a coroutine, which is always true.
     """
     if not callable(may_decide):
         raise argument_error("may_decide", "a function of a principal and a wait, such as owner_may_decide", may_decide)
+    _require_request(principal, wait)
     allowed = may_decide(principal, wait)
     if not isinstance(allowed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - rules without a checker
         msg = f"may_decide must return True or False without await, not a {type(allowed).__name__}"

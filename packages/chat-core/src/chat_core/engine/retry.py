@@ -15,6 +15,8 @@ from chat_core._arguments import argument_error
 from chat_core.errors import ChatError, UsageError
 
 _LOG = logging.getLogger("chat_core")
+_MOST_DOUBLINGS = 1000
+"""A higher power of 2 would not be a finite float."""
 
 
 @final
@@ -83,12 +85,17 @@ class Retry:
             error: the failure. Its `retry_after`, set by the provider, takes precedence over the computed delay. If
                 its `fallback` is set, the delay is 0.
             attempt: number of attempts so far, starting at 1.
+
+        Raises:
+            UsageError: `attempt` is not a number from 1.
         """
+        if type(attempt) is not int or attempt < 1:
+            raise argument_error("attempt", "a number from 1", attempt)
         if error.fallback:
             return 0.0
         if error.retry_after is not None:
             return error.retry_after
-        return self.jitter(0.0, min(self.cap, self.base * 2.0 ** (attempt - 1)))
+        return self.jitter(0.0, min(self.cap, self.base * 2.0 ** min(attempt - 1, _MOST_DOUBLINGS)))
 
 
 @final

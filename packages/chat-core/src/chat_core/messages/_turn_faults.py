@@ -14,6 +14,7 @@ from chat_core.errors import UsageError
 from chat_core.frozen import FrozenDict
 from chat_core.json import find_fault
 from chat_core.messages._fields import MalformedError
+from chat_core.messages._tool_codec import read_tool, write_tool
 from chat_core.messages._viewed_turns import ViewedTurns
 from chat_core.messages.codec import MakeMessages, tool_from_dict, tool_to_dict
 from chat_core.messages.content import ROLES, Content, Turn
@@ -79,6 +80,9 @@ _FIELDS: Final[dict[type, tuple[tuple[str, tuple[type, ...]], ...]]] = {
     Opaque: (("provider", _TEXT), ("data", _OBJECT), ("extra", _OPTIONAL_OBJECT)),
 }  # fmt: skip
 """Allowed types for each field of a turn and its parts. Objects, arrays and structured values must also be JSON."""
+
+_PARTS: Final = frozenset({Text, Reasoning, Structured, File, Embedding, ProviderPart, Tool})
+"""Types of parts that a provider may return."""
 
 _VIEW_PARTS: Final = (Summary, Rewind, Recalled)
 """Parts that only change the view of a model. The engine and applications create them."""
@@ -153,8 +157,8 @@ def find_turn_fault(turn: Turn, make: MakeMessages, *, of_provider: bool = True)
         turn: the turn to check.
         make: the `Messages` class or a similar callable, which creates inner conversations.
         of_provider: whether a provider returned the turn. Turns of an application may have a `Summary`, a `Rewind` or a
-            `Recalled`, and tool calls with inner conversations, whose turns were checked when they were added. Their
-            data is not checked here: `to_json()` refuses data that is not JSON, and writes NaN as null.
+            `Recalled`, and tool calls with inner conversations, whose turns were checked when they were added. Data
+            is not checked here: `to_json()` refuses data that is not JSON, and writes NaN as null.
     """
     metadata = turn.metadata
     unusual = metadata is not None and (
@@ -170,8 +174,8 @@ def find_turn_fault(turn: Turn, make: MakeMessages, *, of_provider: bool = True)
                 continue
             try:
                 if not of_provider and isinstance(part, _VIEW_PARTS):
-                    _require_field(part, "extra", _OPTIONAL_OBJECT, data=of_provider)
-                elif of_provider or not _has_inner(part):
+                    _require_extra_fields(part)
+                else:
                     _require_part(part, make, data=of_provider)
             except MalformedError as error:
                 place = f"parts[{index}]"
@@ -192,7 +196,7 @@ def _is_usual_call(tool: Tool) -> bool:
 
 
 def _require_part(part: object, make: MakeMessages, *, data: bool) -> None:
-    if type(part) not in _FIELDS:
+    if type(part) not in _PARTS:
         msg = f" is {reprlib.repr(part)}, but must be a part, such as Text('…')"
         raise MalformedError(msg)
     _require_fields(part, data=data)
@@ -240,9 +244,21 @@ def _require_json(value: object) -> None:
         raise MalformedError(msg)
 
 
-def _has_inner(part: object) -> bool:
-    """Return whether a part is a tool call that contains an inner conversation."""
-    return isinstance(part, Tool) and isinstance(part.inner, ViewedTurns)
+def _require_extra_fields(part: Summary | Rewind | Recalled) -> None:
+    _require_field(part, "extra", _OPTIONAL_OBJECT, data=False)
+    for index, note in enumerate(part.notes if isinstance(part, Recalled) else ()):
+        try:
+            _require_field(note, "extra", _OPTIONAL_OBJECT, data=False)
+        except MalformedError as error:
+            place = f"notes[{index}]"
+            raise error.within(place) from None
+
+
+def _write_nothing(inner: object) -> dict[str, object]:
+    if not isinstance(inner, ViewedTurns):
+        msg = f"inner must be Messages, not {reprlib.repr(inner)}"
+        raise TypeError(msg)
+    return {}
 
 
 def _is_new(tool: Tool) -> bool:
@@ -255,10 +271,20 @@ def _is_new(tool: Tool) -> bool:
 
 
 def _require_readable(tool: Tool, make: MakeMessages, *, data: bool) -> None:
-    """Raise `MalformedError` if a tool call cannot be written to JSON and read again."""
+    """Raise `MalformedError` if a tool call cannot be written to JSON and read again.
+
+    The turns of an inner conversation that an application adds were checked when they were added to it.
+    """
     try:
-        stored = tool_to_dict(tool)
-        tool_from_dict(stored, make)
+        if data:
+            stored = tool_to_dict(tool)
+            tool_from_dict(stored, make)
+        else:
+            stored = write_tool(tool, _write_nothing)
+            read_tool(stored, lambda _: make((), extra=None))
+    except MalformedError as error:
+        msg = f" cannot be written and read: {error}"
+        raise MalformedError(msg, *error.path) from error
     except (AttributeError, TypeError, ValueError) as error:
         msg = f" cannot be written and read: {error}"
         raise MalformedError(msg) from error

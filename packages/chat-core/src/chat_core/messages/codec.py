@@ -50,7 +50,7 @@ from chat_core.messages._part_codec import (
 from chat_core.messages._quick import read_turn_fast
 from chat_core.messages._tool_codec import read_json_object, read_state, read_tool, write_tool
 from chat_core.messages.content import Content, FinishReason, Part, Role, Turn
-from chat_core.messages.grants import Grant, Grants
+from chat_core.messages.grants import Grant, Grants, read_grant
 from chat_core.messages.parts import Extra, Text
 from chat_core.messages.tool import Tool
 
@@ -243,7 +243,7 @@ def _read_document(value: object, make: MakeMessages, iterate: _Iterate = iter) 
 
 
 def _read_grant(value: object) -> Grant:
-    return Grant.from_dict(require_object(value))
+    return read_grant(require_object(value))
 
 
 def _require_unique(contents: list[Content]) -> None:

@@ -143,14 +143,14 @@ class FunctionCall:
         """
         from pydantic import PydanticUserError, TypeAdapter, ValidationError  # noqa: PLC0415 - many programs never need it
 
-        name = getattr(form, "__name__", form)
+        name = getattr(form, "__name__", repr(form))
         if isinstance(form, Mapping) or isroutine(form):
             # Pydantic would read a dict as a schema of its own, and call a function to validate the arguments.
             msg = f"arguments_as() needs a type that pydantic can read, not {form!r}"
             raise UsageError(msg)
         try:
             value: ValueT = TypeAdapter(form).validate_json(dumps(self.arguments))
-        except PydanticUserError as error:
+        except (PydanticUserError, IndexError, UnicodeError) as error:  # a string may be no type
             msg = f"arguments_as() needs a type that pydantic can read, not {name}: {error}"
             raise UsageError(msg) from error
         except ValidationError as error:

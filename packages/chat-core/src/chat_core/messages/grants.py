@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar, cast, final
 
-from chat_core._arguments import argument_error, require_text
+from chat_core._arguments import argument_error, require_optional_text, require_text, require_time
 from chat_core.messages._fields import (
     Fields,
     MalformedError,
@@ -46,6 +46,9 @@ class Grant:
             covered.
         revoked_at: time at which the grant was revoked, or `None`.
         revoked_by: name of the user who revoked the grant.
+
+    Raises:
+        UsageError: `tools` is not a tuple of strings, a name is not a string, or a time has no time zone.
     """
 
     id: str
@@ -57,6 +60,18 @@ class Grant:
     revoked_at: datetime | None = None
     revoked_by: str | None = None
     extra: Extra = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        require_text(id=self.id, by=self.by)
+        require_optional_text(of=self.of, revoked_by=self.revoked_by)
+        require_time("until", self.until)
+        require_time("at", self.at)
+        if self.revoked_at is not None:
+            require_time("revoked_at", self.revoked_at)
+        if type(self.tools) is not tuple or not all(type(name) is str for name in self.tools):
+            raise argument_error("tools", "a tuple of names of tools, such as ('pay',)", self.tools)
+        if self.extra is not None and not isinstance(self.extra, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            raise argument_error("extra", "a JSON object or None", self.extra)
 
     def covers(self, tools: Sequence[str], now: datetime, *of: str | None) -> bool:
         """Return whether the grant replaces the approval of a call.
@@ -81,20 +96,20 @@ class Grant:
             data["revoked_by"] = self.revoked_by
         return merge_unknown_fields(data, self.extra, _GRANT)
 
-    @classmethod
-    def from_dict(cls, data: Fields) -> Grant:
-        """Parse a grant from a JSON object written by `to_dict()`."""
-        return cls(
-            read_string(data, "id"),
-            tuple(read_items(data, "tools", _read_name)),
-            read_time(data, "until"),
-            read_string(data, "by"),
-            read_time(data, "at"),
-            read_optional_string(data, "of"),
-            read_optional_time(data, "revoked_at"),
-            read_optional_string(data, "revoked_by"),
-            unknown_fields(data, _GRANT),
-        )
+
+def read_grant(data: Fields) -> Grant:
+    """Parse a grant from a JSON object written by `Grant.to_dict()`."""
+    return Grant(
+        read_string(data, "id"),
+        tuple(read_items(data, "tools", _read_name)),
+        read_time(data, "until"),
+        read_string(data, "by"),
+        read_time(data, "at"),
+        read_optional_string(data, "of"),
+        read_optional_time(data, "revoked_at"),
+        read_optional_string(data, "revoked_by"),
+        unknown_fields(data, _GRANT),
+    )
 
 
 def _read_name(value: object) -> str:
@@ -109,6 +124,12 @@ def _require_grant(grant: object) -> Grant:
     return grant
 
 
+def _index_by_id(grants: Iterable[Grant]) -> dict[str, Grant]:
+    if not isinstance(grants, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise argument_error("grants", "a list of Grant objects", cast("object", grants))
+    return {_require_grant(grant).id: grant for grant in grants}
+
+
 @final
 class Grants:
     """The grants of a conversation, including expired and revoked grants, in the order in which they were given."""
@@ -116,9 +137,7 @@ class Grants:
     __slots__ = ("_by_id",)
 
     def __init__(self, grants: Iterable[Grant] = ()) -> None:
-        if not isinstance(grants, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-            raise argument_error("grants", "a list of Grant objects", cast("object", grants))
-        self._by_id: dict[str, Grant] = {_require_grant(grant).id: grant for grant in grants}
+        self._by_id = _index_by_id(grants)
 
     def __iter__(self) -> Iterator[Grant]:
         return iter(self._by_id.values())
@@ -166,10 +185,10 @@ class Grants:
 
     def merge(self, grant: Grant) -> None:
         """Add or replace a grant. A revoked grant stays revoked. The engine and stores call this method."""
-        known = self._by_id.get(grant.id)
+        known = self._by_id.get(_require_grant(grant).id)
         if known is None or known.revoked_at is None or grant.revoked_at is not None:
             self._by_id[grant.id] = grant
 
     def reset(self, grants: Iterable[Grant]) -> None:
         """Replace all grants. Stores call this method."""
-        self._by_id = {grant.id: grant for grant in grants}
+        self._by_id = _index_by_id(grants)

@@ -88,6 +88,8 @@ class ClientTools(ToolScope[Paused]):
 
 
 def _parse_declaration(declaration: Mapping[str, object]) -> RawTool:
+    if not isinstance(declaration, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - declarations of a client
+        raise argument_error("declarations", "a list of JSON objects", cast("object", [declaration]))
     name, description = declaration.get("name"), declaration.get("description")
     parameters = declaration.get("parameters", {"type": "object"})
     if not isinstance(name, str) or not isinstance(description, str | None) or not isinstance(parameters, Mapping):
