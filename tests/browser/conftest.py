@@ -64,12 +64,12 @@ class Place:
 
     @property
     def ledger(self) -> list[str]:
-        """What the tool did."""
+        """Return the effects of the tool."""
         path = self.folder / "ledger"
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
     def let(self, words: int) -> None:
-        """Let the model say so many words more."""
+        """Let the model continue by a number of words."""
         with (self.folder / "gate").open("a", encoding="utf-8") as gate:
             gate.write("word\n" * words)
 

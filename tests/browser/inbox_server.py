@@ -59,7 +59,7 @@ class Said:
 
 @final
 class GatedModel:
-    """Says its answer word by word."""
+    """A model that sends its answer word by word."""
 
     def __init__(self, gate: Path) -> None:
         self._gate = gate
@@ -90,11 +90,11 @@ def find_chat(ledger: Path, gate: Path) -> StreamingChat[ChatResponse, Paused]:
 
     @tools.tool()
     def transfer(to: str, cents: int, speed: Literal["slow", "fast"] = "slow") -> str:
-        """Send money to somebody.
+        """Send money to a person.
 
         Args:
-            to: who gets it.
-            cents: in cents of a euro.
+            to: the recipient.
+            cents: the amount in cents of a euro.
         """
         with ledger.open("a", encoding="utf-8") as file:
             file.write(f"{cents} to {to}, {speed}\n")

@@ -216,7 +216,7 @@ def test_a_form_in_use_is_kept_if_another_user_decides_another_call(page: Page, 
 
 
 def seen(page: Page, *, hidden: bool) -> None:
-    """Tell a page that it is in view, or is not."""
+    """Set whether a page is visible."""
     page.evaluate(
         f"Object.defineProperty(document, 'hidden', {{ value: {str(hidden).lower()}, configurable: true }});"
         "document.dispatchEvent(new Event('visibilitychange'))"
@@ -416,7 +416,7 @@ def test_every_control_has_a_label_and_every_page_one_heading(page: Page, place:
 
 
 def luminance(colour: str) -> float:
-    """How bright `rgb(…)` is, as WCAG has it."""
+    """Return the relative luminance of a color `rgb(…)`, as WCAG defines it."""
     parts = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
     red, green, blue = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -102,7 +102,7 @@ def model_of(story: str) -> ScriptedProvider:
 
 
 class Events:
-    """Where to stop: at one event of the runs."""
+    """A stop at one event of the runs."""
 
     def __init__(self, step: int, phase: str) -> None:
         self._step = step if phase == "event" else 0

@@ -1,4 +1,4 @@
-"""What the tests of crashes share."""
+"""Fixtures of the crash tests."""
 
 from __future__ import annotations
 

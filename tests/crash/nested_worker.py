@@ -41,7 +41,7 @@ EFFECTS = {"ship-firm": 1, "sign-0": OFFICES, "ship-x": OFFICES, "pay-1": OFFICE
 
 
 def make_firm(ledger: Ledger) -> StreamingChat[ChatResponse, Paused]:
-    """Build the chat. Every level has calls of its own beside the chats below it, and waits for an approval."""
+    """Build the chat. Each level calls tools and the chats of the next level, and waits for an approval."""
     tools = ToolCollection(Risk)
 
     @tools.tool(Risk(ask=True))

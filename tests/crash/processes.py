@@ -70,7 +70,7 @@ class Server:
         return cast("Event", json.loads(line))
 
     def until(self, *names: str) -> Event:
-        """The next event of one of these names; a run that is gone without a word is a failure."""
+        """Return the next event with one of these names. A run that ends without an event is a failure."""
         while True:
             event = self.event()
             if event["event"] in names:
@@ -83,7 +83,7 @@ class Server:
         assert self.until("gone")["status"] == signal.SIGKILL
 
     def run(self, **order: object) -> Event:
-        """A run that nobody disturbs: its outcome."""
+        """Return the outcome of a run that is not interrupted."""
         self.order(**order)
         outcome = self.until("outcome")
         assert self.until("gone")["status"] == 0
@@ -114,13 +114,13 @@ def history_of(path: Path) -> list[HistoryEntry]:
 
 
 def effects(ledger: Path) -> Counter[str]:
-    """What was done outside, and how often."""
+    """Return the effects outside the process and how often each one happened."""
     lines = ledger.read_text().splitlines() if ledger.exists() else []
     return Counter([line.split()[0] for line in lines])
 
 
 def name_of(tool: Tool) -> str:
-    """What the ledger calls the effect of a call."""
+    """Return the name of the effect of a call in the ledger."""
     (argument,) = tool.effective_arguments.values()
     return f"{tool.name}-{argument}"
 
@@ -146,7 +146,7 @@ def decide(path: Path, ledger: Path) -> list[str]:
 
 
 def overtake(path: Path) -> Messages:
-    """Claim a conversation by a clock that is a minute ahead, and let go of it again."""
+    """Claim a conversation with a clock that is a minute ahead, release it, and return its messages."""
 
     async def claim() -> Messages:
         async with FileConversation.open(path) as conversation:

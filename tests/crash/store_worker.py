@@ -36,7 +36,7 @@ from .worker import (
 
 
 class Stops:
-    """Where to stop: at one durable step, in its transaction or behind it."""
+    """A stop at one durable step, inside its transaction or after it."""
 
     def __init__(self, step: int, phase: str) -> None:
         self.step = step

@@ -1,6 +1,6 @@
-"""What must hold when processes that share a store are killed: the same for every store.
+"""Promises about killed processes that share a store, tested for each store.
 
-A subclass of `Crashes` says where its stories are; its name begins with `Test`.
+A subclass of `Crashes` names the folder of its data. Its name begins with `Test`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Story(ABC):
     @property
     @abstractmethod
     def store(self) -> Order:
-        """What an order says of the store."""
+        """The fields of an order that describe the store."""
 
     @abstractmethod
     def rows_copied(self, name: str) -> Self:
@@ -139,7 +139,7 @@ class Story(ABC):
         assert answered(self.messages())
 
     def require_whole(self) -> None:
-        """Everything was done, once where once is all it may be, and the store says so."""
+        """Require that every effect happened, once if it may happen only once, and that the store has the results."""
         done = effects(self.ledger)
         assert {name: done[name] for name in ONCE} == dict.fromkeys(ONCE, 1)
         assert done["note-a"] >= 1
@@ -180,7 +180,7 @@ def undisturbed(server: Server, story: Story) -> tuple[list[Story], list[int]]:
 
 
 class Crashes(ABC):
-    """The tests. A subclass says where its stories are."""
+    """The tests. A subclass sets the folder of the data."""
 
     database: ClassVar[str]
 
@@ -266,7 +266,7 @@ class Crashes(ABC):
         assert server.run(**story.order())["kind"] == "Paused"
         story.decide()
         gate, resume = tmp_path / "go", tmp_path / "resume"
-        # Whoever wins stops inside the payment, so that the others come while it is live.
+        # The winner stops inside the payment, so that the other processes start while its lease is valid.
         server.order(**story.order(many=10, gate=gate, resume=resume, tool="pay-1", phase="done"))
         for _ in range(10):
             server.until("ready")
@@ -330,7 +330,7 @@ class Crashes(ABC):
         story, gate = self.story(tmp_path / "story"), tmp_path / "go"
         server.order(**story.order(tool="note-a", phase="done", resume=gate))
         server.until("reached")
-        # The note runs in a live process; the payment beside it waits, and is approved here.
+        # The note runs in a live process. The payment of the same turn waits and is approved here.
         story.ahead -= 1
         assert story.decide() == []
         gate.touch()

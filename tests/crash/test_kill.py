@@ -55,7 +55,7 @@ def restore(folder: Path, name: str, copy: str) -> tuple[Path, Path]:
 
 
 def require_whole(path: Path, ledger: Path) -> None:
-    """Everything was done, once where once is all it may be, and the conversation says so."""
+    """Require every effect, once if it may happen only once, and the results in the conversation."""
     done = effects(ledger)
     assert {name: done[name] for name in ONCE} == dict.fromkeys(ONCE, 1)
     assert done["note-a"] >= 1
@@ -70,14 +70,14 @@ def require_whole(path: Path, ledger: Path) -> None:
 
 
 def answered(path: Path) -> bool:
-    """Whether the model has said its last word: its process may have died before it could say so."""
+    """Whether the model has sent its last response. Its process may have died before that."""
     messages = messages_of(path)
     last = messages.last
     return last is not None and last.role == "model" and not last.turns[-1].tools
 
 
 def steps_of_each_run(server: Server, path: Path, ledger: Path, *, snapshots: bool) -> list[int]:
-    """How many durable steps each run of the story takes when nothing happens to it; what each began with is kept."""
+    """Return the number of durable steps of each uninterrupted run. The files as they are before each run are kept."""
     steps: list[int] = []
     while True:
         keep(path, ledger, f"before-{len(steps)}")
@@ -147,7 +147,7 @@ def test_two_processes_that_resume_one_pause_run_its_call_once(server: Server, t
             path, ledger, gate = tmp_path / f"{number}.jsonl", tmp_path / f"{number}.ledger", tmp_path / f"{number}.go"
             assert server.run(path=path, ledger=ledger)["kind"] == "Paused"
             decide(path, ledger)
-            # Whoever wins stops inside the payment, so that the other one comes while it is live.
+            # The winner stops inside the payment, so that the other process starts while its lease is valid.
             for process in (server, other):
                 process.order(path=path, ledger=ledger, gate=gate, tool="pay-1", phase="done")
             for process in (server, other):
@@ -194,7 +194,7 @@ def test_a_live_run_receives_a_decision_of_another_process(server: Server, tmp_p
     path, ledger, gate = tmp_path / "chat.jsonl", tmp_path / "ledger", tmp_path / "go"
     server.order(path=path, ledger=ledger, tool="note-a", phase="done", resume=gate)
     server.until("reached")
-    # The note runs in a live process; the payment beside it waits, and is approved here.
+    # The note runs in a live process. The payment of the same turn waits and is approved here.
     assert decide(path, ledger) == []
     gate.touch()
     outcome = server.until("outcome")

@@ -88,7 +88,7 @@ def test_a_run_continues_after_the_database_server_was_killed_within_a_tool(
         own.start()
         assert server.until("outcome")["kind"] in ("Paused", "Done")
         assert server.until("gone")["status"] == 0
-        # The result was written when the server was back: nobody has to look up what became of the call.
+        # The result was written when the server was back, so the call is not interrupted.
         assert story.decide() == []
         assert effects(story.ledger)[tool] == 1
         story.finish(server)

@@ -94,7 +94,7 @@ class Risk:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The world outside: whatever a tool did is a line in a file that no conversation knows of."""
+    """The effects outside the conversation: each effect of a tool is a line in a file."""
 
     path: Path
     tool: object
@@ -113,7 +113,7 @@ class Ledger:
         return f"{tool} done"
 
     def _stop(self) -> None:
-        # Once: the next process, with the same order, goes on.
+        # Once: the next process with the same order continues.
         mark = self.path.with_name(f"{self.path.name}.stopped")
         if not mark.exists():
             mark.touch()
@@ -163,7 +163,7 @@ async def run(order: Order) -> None:
                 conversation.messages.user("Pay, and ship.")
             if order.get("gate"):
                 tell(event="ready")
-                # The order to go on comes as the file's appearance, seen by every waiting process at once.
+                # The appearance of the file resumes all waiting processes at once.
                 while not Path(str(order["gate"])).exists():  # noqa: ASYNC110, ASYNC240 - there is nothing to wait on
                     await anyio.sleep(0.001)
             outcome = await chat.complete(conversation)
@@ -178,7 +178,7 @@ async def run(order: Order) -> None:
 
 
 def write_snapshots(order: Order) -> None:
-    """Let every run that ends write a snapshot, if the order says so."""
+    """Write a snapshot at the end of each run if the order requests it."""
     if order.get("snapshots"):
         _compaction.SMALLEST_TAIL = _compaction.LARGEST_RATIO = 0
 

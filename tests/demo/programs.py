@@ -55,7 +55,7 @@ class Program:
         self.wait()
 
     def wait(self) -> int:
-        """How it ended. `output` is whole then."""
+        """Wait for the exit code. `output` is then complete."""
         code = self.ended.result(2 * SECONDS)
         self._watchdog.cancel()
         self._watchdog.join()
@@ -75,7 +75,7 @@ class Program:
 
 
 def run(*words: str | Path, program: Path = APPROVAL) -> tuple[int, str]:
-    """How a process ended, and what it wrote."""
+    """Run a program and return its exit code and output."""
     with Program(*words, program=program) as process:
         return process.wait(), process.output
 
@@ -88,7 +88,7 @@ def first_to_end(*processes: Program) -> Program:
 
 @contextmanager
 def held_at(gate: Path) -> Generator[None]:
-    """Wait until a process has come to a fifo; it waits there until the block is left."""
+    """Wait until a process opens a fifo. The process waits there until the block ends."""
     hanging = threading.Event()
 
     def give_up() -> None:
@@ -146,7 +146,7 @@ class Terminal:
         os.close(self._mine)
 
     def until(self, text: str) -> str:
-        """Read until this is on the screen, behind what was read before; what came up to it is returned."""
+        """Read until a text is on the screen after the text that was read before, and return everything up to it."""
         deadline = time.monotonic() + SECONDS
         while (place := self.seen.find(text, self._read_up_to)) < 0:
             assert self._read(deadline), f"{text!r} never came:\n{self.seen}"
@@ -174,7 +174,7 @@ class Terminal:
         assert ready, f"nothing came any more:\n{self.seen}"
         try:
             data = os.read(self._mine, 65536)
-        except OSError:  # nobody has the terminal open any more
+        except OSError:  # no process has the terminal open
             return False
         self.seen += data.decode(errors="replace")
         return bool(data)
@@ -212,7 +212,7 @@ def the_answer(folder: Path) -> str:
 
 
 def payments(folder: Path) -> list[str]:
-    """What was paid to whom, as the bank knows it."""
+    """Return the payments that the bank has recorded."""
     ledger = folder / "payments.txt"
     lines = ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
     return [line.split("  ")[1] for line in lines]

@@ -42,7 +42,7 @@ def saying(text: str) -> list[bytes]:
 
 @pytest.fixture
 def serve() -> Generator[Callable[..., LoopbackServer]]:
-    """Serve a model that calls a tool and, when it is told the result, repeats it."""
+    """Serve a model that calls a tool and repeats its result."""
     with ExitStack() as stack:
 
         def start(name: str, arguments: Json) -> LoopbackServer:

@@ -1,4 +1,4 @@
-"""The command `chat` as somebody sees it: in tmux, by its keys and what is on the screen."""
+"""The command `chat` in tmux, driven by its keys and read from the screen."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Screen:
         self._do("send-keys", key)
 
     def until(self, text: str, every: Callable[[], object] | None = None) -> str:
-        """Look until this is on the screen, and return all that is. Where nothing new comes, do what `every` says."""
+        """Wait until a text is on the screen, and return the screen. If the screen does not change, call `every`."""
         deadline = time.monotonic() + SECONDS
         while text not in (seen := self._do("capture-pane", "-p")):
             assert time.monotonic() < deadline, f"{text!r} never came:\n{seen}"
@@ -88,7 +88,7 @@ class Screen:
         return self.until("[130]", self._interrupt)
 
     def close(self) -> None:
-        """End it, with whatever runs in it."""
+        """Close the window and end the processes in it."""
         subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True, timeout=SECONDS)
         os.close(self._news)
 

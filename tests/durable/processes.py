@@ -30,7 +30,7 @@ BETWEEN = 0.02
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Poll: what is waited for happens in another process, and says so in a database."""
+    """Poll a condition that another process sets in a database."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"after {PATIENCE} s, still not: {what}"
@@ -76,7 +76,7 @@ class Server:
         stdin.flush()
 
     def event(self, name: str) -> Event:
-        """The next event of this name; those of other names are kept for whoever asks for them."""
+        """Return the next event with this name. Other events are kept for later calls."""
         for number, event in enumerate(self._heard):
             if event["event"] == name:
                 return self._heard.pop(number)
@@ -118,11 +118,11 @@ class Shop:
             conversation.messages.user("Pay, please.")
 
     def worker(self, executor: str, *, until: str = "ready", **order: object) -> int:
-        """A worker of this name, as soon as it has said so much; its process."""
+        """Start a worker, wait for its event `until`, and return the id of its process."""
         return self._process(until, role="worker", executor=executor, **order)
 
     def person(self, *, until: str = "told", **order: object) -> int:
-        """Somebody who decides about all that waits; the process."""
+        """Start a process that decides all waiting calls, wait for its event `until`, and return its process id."""
         return self._process(until, role="person", **order)
 
     def until(self, name: str) -> Event:

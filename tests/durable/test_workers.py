@@ -135,7 +135,7 @@ def test_a_tool_that_runs_on_a_live_worker_is_not_run_by_the_one_that_takes_over
     wait_until(lambda: small.waits("approval"), "an approval to wait for")
     small.person()
     small.until("reached")
-    # It stands in its tool, under a live lease, and another worker thinks that it is dead.
+    # The worker is inside its tool with a valid lease, and another worker considers it dead.
     small.worker("two", take=["one"])
     wait_until(small.found_busy, "a run that was refused")
     assert small.paid() == 1

@@ -126,7 +126,7 @@ async def work(order: Order) -> None:
 
 
 async def decide(order: Order) -> None:
-    """Say yes, look up what became of what was interrupted, and tell whoever waits."""
+    """Approve the waiting calls, record the outcome of interrupted ones, and notify the workflows."""
     ledger = Path(order["folder"]) / "ledger"
     async with SqliteStore(Path(order["folder"]) / "chats.db") as store:
         for item in await store.waiting():
@@ -161,7 +161,7 @@ def main_of_child(order: Order) -> NoReturn:
 
 def serve() -> None:
     """Fork for each order."""
-    # Nobody waits for the children: the system forgets those that are gone.
+    # The child processes are not awaited: the system removes those that ended.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     tell(event="serving")
     for line in sys.stdin:

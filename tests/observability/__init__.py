@@ -1,1 +1,1 @@
-"""What a whole chat tells OpenTelemetry, over real sockets and from several processes."""
+"""Tests of the OpenTelemetry data of a chat over real sockets and from several processes."""

@@ -62,7 +62,7 @@ class SlowServer:
         self._expected = 1
 
     def expect(self, streams: int) -> None:
-        """Let the next streams wait until there are so many of them."""
+        """Block the next streams until the given number of them has started."""
         self._is_complete, self._open, self._expected = threading.Event(), 0, streams
 
     def __call__(self, exchange: Exchange) -> None:

@@ -1,4 +1,4 @@
-"""One conversation, two processes, a real wire: what each of them tells OpenTelemetry, and the server of them."""
+"""OpenTelemetry data of one conversation from two processes and a server over a real connection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> byte
 
 
 def serve(exchange: Exchange) -> None:
-    """Asks for the payment, and says that it is done."""
+    """Serve a model that requests the payment and confirms it."""
     paid = any(message["role"] == "tool" for message in json.loads(exchange.body)["messages"])
     said = [{"content": word} for word in WORDS] if paid else [{"tool_calls": [CALL]}]
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
@@ -81,7 +81,7 @@ def test_a_pause_and_its_end_in_another_process_are_linked_traces(tmp_path: Path
     assert one(first["spans"], agent)["attributes"]["chat.run.pause.tool_call_ids"] == ["call_1"]
     assert {one(second["spans"], name)["attributes"]["gen_ai.tool.call.id"] for name in (wait, tool)} == {"call_1"}
     assert one(second["spans"], "chat any")["attributes"]["gen_ai.response.model"] == "any-1"
-    # The server was told in which span it was asked, each time.
+    # Each request contained the span that sent it.
     posts = [one(told["spans"], "POST") for told in (first, second)]
     for exchange, post in zip(server.exchanges, posts, strict=True):
         context = post["context"]

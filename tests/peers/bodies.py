@@ -221,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
-        """Say nothing."""
+        """Ignore the message."""
 
 
 @contextmanager

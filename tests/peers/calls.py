@@ -22,5 +22,5 @@ def row(library: str, *cells: object) -> str:
 
 
 def executions(count: int) -> str:
-    """How often what was allowed once has run, as the page says it."""
+    """Return how often the approved call has run, in the words of the page."""
     return str(count) if count <= 1 else f"**{count}**"

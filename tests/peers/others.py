@@ -131,7 +131,7 @@ STACKS: list[tuple[str, str, Callable[[str], Callable[[str], Awaitable[object]]]
 
 
 async def verdict(run: Callable[[str], Awaitable[object]], base: str) -> str:
-    """What became of one stream."""
+    """Return the result of one stream."""
     RAN.clear()
     failure = ""
     try:

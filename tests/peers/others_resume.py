@@ -34,14 +34,14 @@ ASKED: list[int] = []
 
 
 async def transfer(to: str, cents: int) -> str:
-    """Send money to somebody."""
+    """Send money to a person."""
     RAN.append(to)
     await asyncio.sleep(0.05)  # long enough for another one to come in, where nothing keeps it out
     return f"sent {cents} to {to}"
 
 
 async def outcome(work: Awaitable[object]) -> str:
-    """What somebody who resumes gets: an error's name, or nothing."""
+    """Return the name of the error that a resumed run raises, or an empty text."""
     try:
         await work
     except Exception as error:
@@ -125,7 +125,7 @@ async def pydantic_twice() -> None:
             await store.save((await it.agent.run(conversation=found, deferred_tool_results=results)).conversation)
 
         cells.append(await twice(resume_stored, at_once=at_once))
-    # What `load()` says to the second one of a sequence is no error: that nothing waits.
+    # For the second of two runs in sequence, `load()` reports that nothing waits, which is not an error.
     cells[0] = cells[0][0], ""
     print(row(f"pydantic-ai-slim {version(it.package)}", "its `ConversationStore`", *told(*cells)))
 

@@ -1,4 +1,4 @@
-"""A pause that is answered twice, or in part, and what is stored for it; and that the page of comparison tells it."""
+"""Pauses that are answered twice or in part, the stored size of a pause, and the page that reports both."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Open: TypeAlias = "Callable[[], AbstractAsyncContextManager[Conversation | Docum
 
 @final
 class Document:
-    """What a caller has who keeps JSON in a database of their own: messages, and nothing that others have a part in."""
+    """A JSON document of a caller with a database of their own: messages without a lease."""
 
     def __init__(self, stored: str) -> None:
         self.messages = Messages.from_json(stored)
@@ -47,7 +47,7 @@ class Bank:
 
         @tools.tool(name=TOOL)
         async def transfer(to: str, cents: int) -> str:
-            """Send money to somebody."""
+            """Send money to a person."""
             self.ran.append(to)
             if len(self.ran) == 2:
                 self.go_on.set()
@@ -65,7 +65,10 @@ class Bank:
         return messages
 
     async def resume(self, open_: Open, both: Barrier | None = None) -> str:
-        """Approve the call and go on, with `both` when another one has approved it, too; the error's name, or none."""
+        """Approve the call and resume. Return the name of the error, or an empty text.
+
+        With `both`, wait until the other run has approved the call too.
+        """
         try:
             async with open_() as conversation:
                 conversation.messages.tool("call_1").approve(by="ana")
@@ -79,7 +82,7 @@ class Bank:
 
 @final
 class Barrier:
-    """Two come to it, and go on together."""
+    """A barrier for two tasks."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -108,7 +111,10 @@ async def told(bank: Bank, where: str, twice: list[Open]) -> str:
 
 
 async def resumed_at_once(bank: Bank, open_: Open) -> list[str]:
-    """Both have approved it when the first one begins; whoever is in the call stays there until the other one ends."""
+    """Resume a pause in two runs at the same time.
+
+    Both are approved before the first run starts, and each stays in its call until the other one has ended.
+    """
     bank.go_on, both, ends = anyio.Event(), Barrier(), list[str]()
 
     async def resume() -> None:

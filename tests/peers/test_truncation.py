@@ -1,4 +1,4 @@
-"""Streams that end too early: what this library makes of them, and that the page of comparison tells it."""
+"""Results of streams that end too early, and the page that compares them with other libraries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "comparison.md"
 
 @pytest.fixture(scope="module")
 def transport() -> Transport:
-    """One for all: what each client makes anew, a TLS context, is slow to make."""
+    """A transport for all tests, because each client creates a TLS context, which is slow."""
     return HttpxTransport(verify=False)
 
 
@@ -40,7 +40,7 @@ def provider(wire: str, base: str, transport: Transport) -> ChatProvider:
 
 
 async def verdict(wire: str, base: str, transport: Transport) -> tuple[str, ChatError | None]:
-    """What became of one stream, in the words of the page; and the error."""
+    """Return the result of one stream in the words of the page, and the error."""
     tools = ToolCollection()
     ran: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Journals that version 57cd8b0 wrote open, tell their history, and resume."""
+"""Journals of version 57cd8b0 open, have their history, and resume."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOURNALS = sorted([path.stem for path in FOLDER.glob("*.jsonl")])
 
 
 def copied(name: str, folder: Path) -> Path:
-    """Copy a journal, and the lock file that a killed run left beside it."""
+    """Copy a journal and the lock file of its killed run."""
     for path in FOLDER.glob(f"{name}.jsonl*"):
         shutil.copy(path, folder)
     return folder / f"{name}.jsonl"

@@ -1,4 +1,4 @@
-"""What version 57cd8b0 stored for a provider (signatures, sealed reasoning, ids) still reaches that provider."""
+"""Signatures, encrypted reasoning and ids that version 57cd8b0 stored are sent to their provider."""
 
 from __future__ import annotations
 

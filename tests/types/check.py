@@ -58,7 +58,7 @@ def marks() -> dict[tuple[str, int], str]:
 
 
 def judge(row: Row, findings: list[Finding]) -> None:
-    """Compare what was found with the marks, and gather what was said about the mistakes."""
+    """Compare the reports with the marks, and collect the messages about the mistakes."""
     expected = marks()
     said: dict[tuple[str, int], list[str]] = defaultdict(list)
     unexpected: list[Finding] = []
@@ -81,7 +81,7 @@ def judge(row: Row, findings: list[Finding]) -> None:
 
 
 def snapshot(mistakes: list[Finding]) -> str:
-    """What was said about each function of `mistakes.py`, in the order of the file."""
+    """Return the messages about each function of `mistakes.py`, in the order of the file."""
     name = ""
     owner: dict[int, str] = {}
     for number, line in enumerate((HERE / "mistakes.py").read_text(encoding="utf-8").splitlines(), 1):

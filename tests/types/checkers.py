@@ -104,23 +104,23 @@ CHECKERS = {
 
 
 def find(name: str) -> str | None:
-    """The program: the one in the folder CHAT_CHECKERS, else the one beside this interpreter, else the one on PATH."""
+    """Return the path of the program: from the folder CHAT_CHECKERS, the folder of this interpreter, or PATH."""
     beside = os.environ.get("CHAT_CHECKERS") or str(Path(sys.executable).parent)
     return shutil.which(name, path=beside) or shutil.which(name)
 
 
 def version(name: str) -> str:
-    """The version that the program says it has."""
+    """Return the version that the program reports."""
     said = subprocess.run([find(name) or name, "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"\d+\.\d+\.\d+", said)
     return found[0] if found else "?"
 
 
 def check(name: str, settings: str, folder: Path) -> list[Finding]:
-    """What the checker finds in a folder that holds nothing else.
+    """Return the reports of the checker for a folder with nothing else in it.
 
     Raises:
-        RuntimeError: its output could not be read.
+        RuntimeError: the output could not be parsed.
     """
     checker = CHECKERS[name]
     config = checker.strict if settings == "strict" else checker.default

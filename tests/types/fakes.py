@@ -27,7 +27,7 @@ META = ProviderMeta("fake", "scripted")
 
 
 def answer(script: tuple[str | FunctionCall, ...], messages: Messages) -> Turn:
-    """What the script says after as many turns of the model as there are; its last word again when it is at its end."""
+    """Return the scripted response for the number of model turns. The last response is repeated."""
     step = sum(len(content.turns) for content in messages if content.role == "model")
     said = script[min(step, len(script) - 1)]
     if isinstance(said, str):

@@ -1,4 +1,4 @@
-"""Illegal: a chat that can pause behind an API that cannot say so."""
+"""Illegal: a chat that can pause behind an API that has no pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frequent mistakes, then correct programs that a checker rejects. `messages/` holds what each checker says of them."""
+"""Frequent mistakes, then correct programs that a checker rejects. `messages/` has the messages of each checker."""
 
 from __future__ import annotations
 

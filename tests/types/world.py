@@ -1,4 +1,4 @@
-"""What the cases of the corpora are about: cities to answer with, tools that pay, and policies over them."""
+"""Types, tools and policies of the corpora."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ more = ToolCollection(Risk)
 
 @plain.tool
 def clock(zone: str = "UTC") -> str:
-    """Tell the time."""
+    """Return the time."""
     return f"noon in {zone}"
 
 

@@ -1,4 +1,6 @@
-"""What was answered, in every recording of this wire, and what its official client library understood of it."""
+"""Recorded responses of the Chat Completions API, decoded by this library, compared with the result of the official
+client.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ ERROR_CLASSES: Final = {
     "BadRequestError": {"InvalidRequestError", "ContextLengthError", "ContentFilteredError"},
     "RateLimitError": {"RateLimitedError", "QuotaExceededError"},
     "InternalServerError": {"ServerError", "OverloadedError"},
-    # What the official client raises for an error in the middle of a stream says nothing of its kind.
+    # The error that the official client raises in mid-stream does not contain the type of the error.
     "APIError": {"InvalidRequestError", "ContextLengthError", "ServerError", "OverloadedError", "RateLimitedError"},
 }
 """Which of our errors tell what the official client's class tells, or more."""
@@ -62,7 +64,7 @@ class Answer:
 
     @property
     def vectors(self) -> int:
-        """How many embeddings it holds."""
+        """Return the number of embeddings in a response."""
         data = cast("Object", json.loads(self.body)).get("data")
         return len(data) if isinstance(data, list) else 0
 
@@ -131,7 +133,7 @@ def _speaks(response: Object, expected: Object | None) -> bool:
 
 
 def read(answer: Answer) -> Turn | EmbeddingsResponse | ChatError:
-    """What the library makes of an answer that came whole."""
+    """Return the turn that the library decodes from a complete response body."""
     try:
         if answer.status != 200:
             return error_from_response(answer.status, answer.headers, answer.body, PROVIDER)
@@ -143,10 +145,10 @@ def read(answer: Answer) -> Turn | EmbeddingsResponse | ChatError:
 
 
 def read_stream(chunks: Sequence[bytes]) -> Turn:
-    """The turn in a stream that comes in chunks; its deltas must say what the turn says.
+    """Return the turn that the library decodes from the chunks of a stream. The deltas must equal the turn.
 
     Raises:
-        ChatError: the library cannot make a turn of it.
+        ChatError: the library cannot decode a turn.
     """
     parser, decoder = SseParser(), StreamDecoder(PROVIDER)
     deltas = list[Delta]()
@@ -160,7 +162,7 @@ def read_stream(chunks: Sequence[bytes]) -> Turn:
 
 
 def reasoning_of(turn: Turn) -> str:
-    """What the model thought."""
+    """Return the reasoning of the model."""
     return "".join([part.text for part in turn.parts if isinstance(part, Reasoning)])
 
 
@@ -174,7 +176,7 @@ def refusal_words(turn: Turn) -> str:
 
 
 def differences(answer: Answer, got: Turn | EmbeddingsResponse | ChatError) -> list[str]:
-    """Where the library and the official client differ, as `field: ours | theirs`."""
+    """Return the differences between the library and the official client, as `field: ours | theirs`."""
     expected = answer.expected
     if expected is None:
         return []
@@ -189,7 +191,7 @@ def differences(answer: Answer, got: Turn | EmbeddingsResponse | ChatError) -> l
 
 
 def summary(turn: Turn) -> dict[str, object]:
-    """What the official client tells of an answer, told of a turn."""
+    """Return the fields of a turn in the form that the official client reports."""
     metadata, usage = turn.metadata, turn.usage
     assert metadata is not None
     return {

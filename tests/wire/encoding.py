@@ -16,7 +16,7 @@ from .rebuild import Rebuilt, rebuild, rebuild_embeddings
 
 
 def encoded(exchange: Exchange) -> Object:
-    """The request that the library sends for what the recorded one says.
+    """Return the request that the library sends for the conversation of a recorded request.
 
     Raises:
         ChatError: the library refuses to send it.
@@ -34,7 +34,7 @@ def sent(said: Rebuilt) -> bytes:
 
 @functools.cache
 def found() -> dict[str, Sequence[str]]:
-    """Where the library's request is unlike the recorded one, by exchange."""
+    """Return the differences between the requests of the library and the recorded requests, by exchange."""
     result = dict[str, Sequence[str]]()
     for exchange in accepted():
         try:

@@ -1,4 +1,4 @@
-"""The recorded exchanges of the Completions wire: what was asked, and what came of it."""
+"""The recorded exchanges of the Chat Completions API: requests and responses."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def read_rows(heading: str, page: Path = PAGE) -> list[list[str]]:
 
 
 def _cell(text: str) -> str:
-    """What a cell says, without the marks of a cell that is code as a whole."""
+    """Return the text of a table cell. If the whole cell is code, the backticks are removed."""
     text = text.strip()
     return text[1:-1] if text.count("`") == 2 and text[0] == text[-1] == "`" else text
 
@@ -52,9 +52,9 @@ def read_listed(heading: str, page: Path = PAGE) -> list[Listed]:
 
 
 def judge(found: Mapping[str, Sequence[str]], listed: Sequence[Listed]) -> list[str]:
-    """What is wrong between the differences that were found, by exchange, and those that are listed.
+    """Return the disagreements between the found differences, by exchange, and the listed ones.
 
-    A difference belongs to the first row that covers it. A row must count exactly the differences that belong to it.
+    A difference belongs to the first row that covers it. The count of a row must equal the number of its differences.
     """
     wrong = list[str]()
     counts = Counter[int]()
@@ -75,7 +75,7 @@ def judge(found: Mapping[str, Sequence[str]], listed: Sequence[Listed]) -> list[
 
 
 def score(exchanges: Iterable[Exchange], found: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """How many exchanges are equivalent, of how many, by feature."""
+    """Return the number of equivalent exchanges and the number of all exchanges, by feature."""
     whole, good = Counter[str](), Counter[str]()
     for exchange in exchanges:
         for feature in {"all", exchange.api, *exchange.features}:

@@ -1,11 +1,11 @@
-"""When two request bodies of the Completions wire mean the same to the vendor that reads them.
+"""The canonical form of request bodies of the Chat Completions API.
 
-`normalise()` gives a body its one canonical form. Two bodies are equivalent exactly when their forms are equal, which
-`differences()` tells path by path. Whatever is not named in `EQUIVALENCES` makes a difference: the order of messages,
-parts, tools and of a schema's properties (answers are generated in that order), every name, number and unknown field.
+Two bodies have the same meaning for the API exactly if `normalise()` returns equal forms. `EQUIVALENCES` lists every
+difference that does not matter. All other differences do: the order of messages, parts, tools and schema properties
+(models generate in that order), and every name, number and unknown field.
 
-The canonical form says less in fewer ways: content is a list of parts, arguments and results are parsed, data is bytes,
-what is null or a documented default is absent, and the properties of a schema are a list of pairs.
+In the canonical form, content is a list of parts, arguments and results are parsed, data is bytes, nulls and documented
+defaults are absent, and the properties of a schema are a list of pairs.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def normalise(body: Object) -> Object:
 
 
 def differences(left: Object, right: Object) -> list[Difference]:
-    """Where two bodies do not mean the same, path by path of their canonical forms."""
+    """Return the differences between the canonical forms of two bodies, by path."""
     return list(_compare("", cast("Json", normalise(left)), cast("Json", normalise(right))))
 
 
@@ -286,7 +286,7 @@ def _schema(schema: Json) -> Json:
 
 
 def _parsed(text: Json) -> Json:
-    """The JSON that is written in a string, told apart from the string that could not be read."""
+    """Return `{"json": …}` with the value of a JSON string, or any other value unchanged."""
     if not isinstance(text, str):
         return text
     try:
@@ -326,7 +326,7 @@ def _number(value: Json) -> Json:
 
 
 def _default(form: Object, key: str, value: Json) -> None:
-    """Drop a member that says what its absence says."""
+    """Remove a member if it has this value, which is its default."""
     if key in form and form[key] == value and type(form[key]) is type(value):
         del form[key]
 

@@ -1,8 +1,8 @@
-"""From a recorded request back to what a caller of the library would have said.
+"""Conversion of recorded requests of the Chat Completions API to the values that a caller of the library would pass.
 
-`rebuild()` reads a body of chat completions, and `rebuild_embeddings()` one of embeddings, by the API's reference and
-by what the library documents of its own values. It knows nothing of how the encoder works, so that the two can be held
-against each other: what is rebuilt and encoded must mean what was recorded.
+`rebuild()` reads a body of a chat, `rebuild_embeddings()` one of embeddings. The conversion follows the API reference
+and the documentation of the library. It shares no code with the encoder, so a request that is rebuilt and encoded is an
+independent check.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .normalise import Json, Object
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilt:
-    """What a caller would have given to the library."""
+    """The values that a caller would pass to the library."""
 
     messages: Messages
     tools: ToolDeclarations
@@ -81,7 +81,7 @@ AUDIO: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 
 
 def rebuild(body: Object, provider: str) -> Rebuilt:
-    """What was said to the library, for it to send this body of chat completions."""
+    """Return the values for which the library should send this body."""
     left: Object = {key: value for key, value in body.items() if value is not None}
     wire = [_object(message) for message in _list(left.pop("messages"))]
     tools = [_object(tool) for tool in _list(left.pop("tools", None))]
@@ -113,7 +113,7 @@ def rebuild(body: Object, provider: str) -> Rebuilt:
 
 
 def rebuild_embeddings(body: Object, provider: str) -> RebuiltEmbeddings:
-    """What was said to the library, for it to send this body of embeddings."""
+    """Return the values for which the library should send this body of an embeddings request."""
     left: Object = {key: value for key, value in body.items() if value is not None}
     given = left.pop("input")
     dimensions = left.pop("dimensions", None)
@@ -131,7 +131,7 @@ def rebuild_embeddings(body: Object, provider: str) -> RebuiltEmbeddings:
     )
 
 
-# --- Beside the conversation --------------------------------------------------------------------------------------
+# --- Other fields --------------------------------------------------------------------------------------
 
 
 def _declaration(tool: Object) -> ToolDeclaration:
@@ -180,7 +180,7 @@ def _choice(left: Object) -> ToolChoice | None:
 
 
 def _reasoning(left: Object, dialect: Dialect) -> ReasoningEffort | int | None:
-    """An effort or a budget, where that is all that is asked of reasoning."""
+    """Return the reasoning of a message: plain text from one of two fields, and the structured details."""
     if dialect.reasoning_style == "effort":
         effort = left.get("reasoning_effort")
         if effort in get_args(ReasoningEffort):
@@ -354,7 +354,7 @@ def _further(part: Object, kind: str) -> dict[str, object]:
 
 
 def _file(url: str, mime: str, *, name: str | None = None, opaque: Opaque | None = None) -> File:
-    """The file behind a URL; its bytes where the URL holds them, and `mime` where it does not say a type."""
+    """Return the file at a URL, with the bytes of a `data:` URL. `mime` is used if the URL has no MIME type."""
     head, comma, tail = url.partition(",")
     if comma and head.startswith("data:") and head.endswith(";base64"):
         try:

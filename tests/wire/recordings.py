@@ -1,4 +1,4 @@
-"""Every recorded exchange, of any wire: what was asked, what came back, and what the official client understood."""
+"""The recorded exchanges of all APIs: requests, responses and the result of the official client."""
 
 from __future__ import annotations
 

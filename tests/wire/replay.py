@@ -21,7 +21,7 @@ REASONING = ("reasoning", "reasoning_content", "reasoning_details")
 
 @dataclass(frozen=True)
 class Continuation:
-    """An exchange whose answer stands in a later request, as the message at `place`."""
+    """An exchange whose response is part of a later request: the message at `place` in the canonical form."""
 
     before: Exchange
     after: Exchange
@@ -34,9 +34,9 @@ class Continuation:
 
 
 def continuations() -> Iterator[tuple[Continuation, list[str]]]:
-    """Each recorded request that goes on from an earlier one, and where ours would be unlike it.
+    """Return each recorded request that continues an earlier one, with the differences of our request.
 
-    Where the same was asked several times, the answer that went back is the one that is most like what was sent.
+    If the same request was recorded several times, the response that is most like the sent one is used.
     """
     for group in conversations():
         for position, after in enumerate(group):
@@ -50,7 +50,7 @@ def continuations() -> Iterator[tuple[Continuation, list[str]]]:
 
 
 def _place(before: Object, after: Object) -> int | None:
-    """Where the answer to one request stands in the other, if that goes on from it."""
+    """Return the position of the response to one request in the other request, or None if that does not continue it."""
     first, second = _messages(before), _messages(after)
     place = len(first)
     if not first or len(second) <= place or cast("Object", second[place]).get("role") != "assistant":
@@ -97,7 +97,7 @@ def replayed(continuation: Continuation) -> Object:
 
 
 def unlike(continuation: Continuation) -> list[str]:
-    """Where the answer goes back otherwise than its recorded client sent it."""
+    """Return the differences between the response as we send it back and as the recorded client sent it."""
     own = f"messages[{continuation.place}]"
     try:
         found = differences(continuation.after.body, replayed(continuation))

@@ -1,4 +1,4 @@
-"""Every recorded answer of the Completions wire says to this library what it said to the official client library."""
+"""Each recorded response of the Chat Completions API is decoded like the official client decodes it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def found() -> dict[str, Sequence[str]]:
 
 
 def score() -> list[list[str]]:
-    """How many answers are understood alike, of those whose meaning is known, by feature."""
+    """Return the number of equally decoded responses and the number of comparable responses, by feature."""
     whole, good = Counter[str](), Counter[str]()
     for answer in answers():
         if answer.expected is None:
@@ -50,7 +50,7 @@ def cuts(body: bytes, random: Random) -> Iterator[bytes]:
 
 
 def outcome(chunks: Sequence[bytes]) -> object:
-    """What a stream comes to, in a form that compares."""
+    """Return the result of a stream in a form that can be compared."""
     try:
         return summary(read_stream(chunks))
     except ChatError as error:

@@ -50,7 +50,7 @@ def test_a_stream_truncated_after_any_event_never_gives_an_answer(answer: Answer
         try:
             said += decoder.feed([event])
         except ProviderError:
-            return  # the server itself said that it failed, and so it stays
+            return  # the server reported an error, and the error stays the same
         if ends(event):
             return
     pytest.fail("the stream has no end")

@@ -1,4 +1,4 @@
-"""What the vendors' references allow and no recording holds: read back, encoded, and still the same."""
+"""Requests that the API references allow and no recording contains are rebuilt, encoded and stay the same."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def provider(wire: str, transport: Transport) -> ChatProvider:
 
 
 async def read(item: Recorded) -> Turn | None:
-    """The turn in a recorded answer; `None` where it is none."""
+    """Return the turn of a recorded response, or None if it is not a turn."""
     transport = MockTransport()
     kind = "text/event-stream" if item.stream and not item.body.lstrip().startswith(b"[") else "application/json"
     transport.answer(item.status, {"content-type": kind}, item.body)
@@ -98,7 +98,7 @@ def strings(value: object) -> Iterator[str]:
 
 
 def own(turn: Turn) -> set[str]:
-    """What in a turn is its provider's alone: data of opaque parts, signatures."""
+    """Return the strings of a turn that only its provider can read: opaque data and signatures."""
     found: set[str] = set()
     for part in turn.parts:
         opaque: Opaque | None = getattr(part, "opaque", None)
@@ -112,7 +112,7 @@ def own(turn: Turn) -> set[str]:
 
 
 def said(turn: Turn) -> set[str]:
-    """What everybody may read: texts, calls, results."""
+    """Return the parts that every provider can read: texts, calls and results."""
     found: set[str] = set()
     for part in turn.parts:
         if isinstance(part, Text | Reasoning):
@@ -173,7 +173,7 @@ async def test_opaque_data_is_sent_back_to_its_own_wire(wire: str) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_sending_to_another_wire_does_not_change_later_requests(wire: str) -> None:
-    """What another wire has added does not keep the first one's data from going back to it."""
+    """Turns of another provider do not change what the first provider receives of its own data."""
     for item in accepted(wire)[:60]:
         one, other = await read(item), await read(item)
         if one is None or other is None:

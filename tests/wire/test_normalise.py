@@ -1,4 +1,4 @@
-"""The normaliser objects to every change of every field of every recorded request, but for what it says is the same."""
+"""Each change of a field of a recorded request changes the normalized form, except for the listed equivalences."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ Mutant: TypeAlias = tuple[str, str, Any, tuple[Any, Any], Callable[[], None], Ca
 
 
 def _mutants(body: Object) -> Iterator[Mutant]:
-    """Every mutant by one change, applied to the body in place and undone after it was looked at."""
+    """Yield each mutant with one change. The change is made in place and reverted afterward."""
     for path, parent, key, above in _places(cast("Any", body), "", {}):
         old = parent[key]
         parents = (above, parent)
@@ -401,7 +401,7 @@ def _replace(parent: list[Any], items: list[Any]) -> Callable[[], None]:
 
 
 def _respelled(path: str, value: Json) -> Json:
-    """The same body, spelled otherwise wherever it can be: orders of keys, nulls, short forms, numbers, blanks."""
+    """Return an equivalent body with another order of keys, and other nulls, short forms, numbers and white space."""
     if isinstance(value, list):
         return [_respelled(f"{path}[]", item) for item in value]
     if not isinstance(value, dict):

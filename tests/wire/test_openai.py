@@ -61,7 +61,7 @@ OTHERWISE: Final = {
     "openai": ("tools[[]*[]].parameters.additionalProperties", "max_tokens", "max_completion_tokens"),
     "azure": ("model", "max_tokens", "max_completion_tokens"),
     "openrouter": (
-        # Nothing is stored there, so ours says so, and asks for the reasoning of a model that reasons.
+        # The server stores nothing there: our request sets `store` to false and includes the encrypted reasoning.
         "include",
         "store",
         "max_tokens",
@@ -102,7 +102,7 @@ def version_of(item: Recorded) -> str | None:
 
 
 def azure(item: Recorded, model: str, transport: MockTransport) -> Any:
-    """The builder for a recorded request to Azure: which of its APIs it was, its path says."""
+    """Return the builder for a recorded request to Azure. The path of the request selects the API."""
     root = AzureBuilder().with_api_key("k").with_transport(transport).with_endpoint(f"https://{item.host or 'a.b'}")
     if item.path.startswith("/models/"):
         return root.with_catalog_model(model, api_version=version_of(item) or "v")
@@ -152,10 +152,10 @@ async def ask_responses(item: Recorded, transport: MockTransport) -> list[str]:
 
 
 def led(body: Object) -> Object:
-    """A body in which the words that lead a conversation are instructions, and answers to calls come before the rest.
+    """Return a body with leading system messages as instructions, and with the results after a response first.
 
-    A vendor takes instructions as such, and as messages of its system. What is sent behind a stored response belongs to
-    it where it answers its calls, wherever it stands.
+    OpenAI accepts system text as instructions and as messages. After a stored response, the position of a result does
+    not matter, because it belongs to a call of that response.
     """
     given = body.get("input")
     items = [cast("Object", item) for item in given] if isinstance(given, list) else []

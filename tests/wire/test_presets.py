@@ -1,4 +1,4 @@
-"""Each preset is held to the recorded traffic of its vendor: where it asks, with which header, and what it says."""
+"""The address, headers and body of each preset are compared with recorded requests to its vendor."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ELSEWHERE_BY: Final = {"ollama": "with_host", "openai": "with_gateway", "openrou
 
 OTHERWISE: Final = {
     "*": (
-        # Ours asks for the usage of a stream wherever it may, and for strict schemas where the caller says so.
+        # Our request includes the usage of a stream where the vendor allows it, and `strict` if the caller sets it.
         "stream_options",
         "tools[[]*[]].function.strict",
     ),
@@ -151,7 +151,7 @@ def address(item: Recorded) -> str:
 
 
 async def sent_for(item: Recorded) -> tuple[MockTransport, list[str]]:
-    """What the preset's provider sends for what a recorded request says, and where that is unlike it."""
+    """Return the request of the preset's provider for a recorded request, and their differences."""
     asked = cast("Object", item.asked)
     transport = MockTransport()
     if item.path.endswith("/embeddings"):

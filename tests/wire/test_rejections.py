@@ -31,7 +31,7 @@ from .normalise import Json, Object
 require_wire()
 
 RULES: Final[tuple[tuple[str, str, type[ProviderError]], ...]] = (
-    # The money is used up, whatever the status: waiting does not help.
+    # The credit is used up, so a retry cannot succeed. The status does not matter.
     ("402", "", QuotaExceededError),
     ("429|403|400", r"insufficient_quota|insufficient balance|billing_hard_limit", QuotaExceededError),
     ("429", "", RateLimitedError),

@@ -42,7 +42,7 @@ def _sent(row: Object) -> Object:
 
 
 def _carrier(row: Object, body: Object) -> Object:
-    """What holds the schema, and says whether it is strict."""
+    """Return the object that contains the schema and the flag `strict`."""
     if row["where"] == "response_format":
         return cast("Object", cast("Object", body["response_format"])["json_schema"])
     return cast("Object", cast("Object", cast("list[Json]", body["tools"])[0])["function"])
@@ -128,7 +128,7 @@ def _keywords(schema: Json) -> set[str]:
 
 
 def _faults(schema: Object) -> Iterator[str]:
-    """Why a strict server would refuse a schema."""
+    """Return the reasons for which a strict server would refuse a schema."""
     if schema.get("type") != "object" or "anyOf" in schema:
         yield "the root is no object"
     for node in _nodes(schema):

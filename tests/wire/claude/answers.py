@@ -1,4 +1,4 @@
-"""What was answered, in every recording of the Messages wire, and what its official client understood of it."""
+"""Recorded responses of the Messages API, decoded by this library, compared with the result of the official client."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ERROR_CLASSES: Final = {
     "ServiceUnavailableError": {"OverloadedError", "ServerError"},
     "OverloadedError": {"OverloadedError"},
     "DeadlineExceededError": {"ServerError"},
-    # What the official client raises for an error in the middle of a stream says nothing of its kind.
+    # The error that the official client raises in mid-stream does not contain the type of the error.
     "APIStatusError": {
         "InvalidRequestError",
         "ServerError",
@@ -74,7 +74,7 @@ def events_of(item: Recorded) -> list[Event]:
 
 
 def read(item: Recorded) -> Turn | int | ChatError:
-    """What the library makes of an answer that came whole."""
+    """Return the turn that the library decodes from a complete response body."""
     try:
         if not item.accepted:
             return error_from_response(item.status, item.headers, item.body, PROVIDER)
@@ -94,10 +94,10 @@ def read_stream(chunks: Sequence[bytes]) -> Turn:
 
 
 def read_events(batches: Sequence[Sequence[Event]]) -> Turn:
-    """The turn in events; the deltas must say what the turn says.
+    """Return the turn that the library decodes from events. The deltas must equal the turn.
 
     Raises:
-        ChatError: the library cannot make a turn of them.
+        ChatError: the library cannot decode a turn.
     """
     decoder = StreamDecoder(PROVIDER)
     deltas = list[Delta]()
@@ -111,7 +111,7 @@ def read_events(batches: Sequence[Sequence[Event]]) -> Turn:
 
 
 def reasoning_of(turn: Turn) -> str:
-    """What the model thought."""
+    """Return the reasoning of the model."""
     return "".join([part.text for part in turn.parts if isinstance(part, Reasoning)])
 
 
@@ -119,7 +119,7 @@ def reasoning_of(turn: Turn) -> str:
 
 
 def differences(item: Recorded, got: Turn | int | ChatError) -> list[str]:
-    """Where the library and the official client differ, as `field: ours | theirs`."""
+    """Return the differences between the library and the official client, as `field: ours | theirs`."""
     expected = item.expected
     if expected is None or "oracle_failed" in expected:
         return []
@@ -148,7 +148,7 @@ def _kind(part: object) -> str:
 
 
 def summary(turn: Turn) -> dict[str, object]:
-    """What the official client tells of an answer, told of a turn."""
+    """Return the fields of a turn in the form that the official client reports."""
     metadata, usage = turn.metadata, turn.usage
     assert metadata is not None
     signatures = [part.signature or "" for part in turn.parts if isinstance(part, Reasoning)]
@@ -198,5 +198,5 @@ def _number(value: object) -> int:
 
 
 def object_of(value: object) -> Object:
-    """The object, or an empty one in the place of anything else."""
+    """Return the value if it is an object, or an empty object."""
     return cast("Object", value) if isinstance(value, dict) else {}

@@ -26,7 +26,7 @@ def accepted() -> tuple[Recorded, ...]:
 
 
 def encoded(item: Recorded) -> Object:
-    """The request that the library sends for what the recorded one says.
+    """Return the request that the library sends for the conversation of a recorded request.
 
     Raises:
         ChatError: the library refuses to send it.
@@ -48,7 +48,7 @@ def counted(said: Rebuilt) -> bytes:
 
 @functools.cache
 def found() -> dict[str, Sequence[str]]:
-    """Where the library's request is unlike the recorded one, by exchange."""
+    """Return the differences between the requests of the library and the recorded requests, by exchange."""
     result = dict[str, Sequence[str]]()
     for item in accepted():
         assert item.asked is not None
@@ -64,7 +64,7 @@ def found() -> dict[str, Sequence[str]]:
 
 @dataclass(frozen=True)
 class Continuation:
-    """An exchange whose answer stands in a later request, as the message at `place` of its form."""
+    """An exchange whose response is part of a later request: the message at `place` in the canonical form."""
 
     before: Recorded
     after: Recorded
@@ -77,7 +77,7 @@ class Continuation:
 
 
 def continuations() -> Iterator[tuple[Continuation, list[str]]]:
-    """Each recorded request that goes on from an earlier one, and where ours would be unlike it."""
+    """Return each recorded request that continues an earlier one, with the differences of our request."""
     for group in conversations("messages"):
         for position, after in enumerate(group):
             pairs = list[tuple[Continuation, list[str]]]()
@@ -94,7 +94,7 @@ def _said(item: Recorded) -> list[Object]:
 
 
 def _place(before: Recorded, after: Recorded) -> int | None:
-    """Where the answer to one request stands in the other, if that goes on from it."""
+    """Return the position of the response to one request in the other request, or None if that does not continue it."""
     first, second = [_bare(message) for message in _said(before)], [_bare(message) for message in _said(after)]
     place = len(first)
     if len(second) <= place or second[place].get("role") != "assistant" or first != second[:place]:
@@ -112,7 +112,7 @@ def _unmarked(value: Object) -> Object:
 
 
 def unlike(continuation: Continuation) -> list[str]:
-    """Where the answer goes back otherwise than its recorded client sent it."""
+    """Return the differences between the response as we send it back and as the recorded client sent it."""
     own = f"messages[{continuation.place}]"
     after = continuation.after
     assert after.asked is not None

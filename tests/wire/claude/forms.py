@@ -1,8 +1,8 @@
-"""When two request bodies of the Messages wire mean the same to the API that reads them.
+"""The canonical form of request bodies of the Messages API.
 
-`form()` gives a body its one canonical form; two bodies are equivalent exactly when their forms are equal. Whatever is
-not named in `EQUIVALENCES` makes a difference: the order of messages, blocks, tools and of a schema's properties, every
-name, number and unknown field.
+Two bodies have the same meaning for the API exactly if `form()` returns equal forms. `EQUIVALENCES` lists every
+difference that does not matter. All other differences do: the order of messages, blocks, tools and schema properties,
+and every name, number and unknown field.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def form(body: Object) -> Object:
 
 
 def differences(left: Object, right: Object) -> list[Difference]:
-    """Where two bodies do not mean the same, path by path of their canonical forms."""
+    """Return the differences between the canonical forms of two bodies, by path."""
     return list(_compare("", form(left), form(right)))
 
 
@@ -109,7 +109,7 @@ def _output(found: Object) -> None:
         found["output_config"] = output
 
 
-# --- What was said --------------------------------------------------------------------------------------------
+# --- Messages --------------------------------------------------------------------------------------------
 
 
 def _messages(messages: list[Json]) -> list[Json]:

@@ -1,7 +1,7 @@
-"""From a recorded request of the Messages wire back to what a caller of the library would have said.
+"""Conversion of recorded requests of the Messages API to the values that a caller of the library would pass.
 
-It reads a body by the API's reference and by what the library documents of its own values, and knows nothing of how the
-encoder works, so that the two can be held against each other.
+The conversion follows the API reference and the documentation of the library. It shares no code with the encoder, so a
+request that is rebuilt and encoded is an independent check.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MODELS: Final = ("bedrock", "vertex")
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilt:
-    """What a caller would have given to the library."""
+    """The values that a caller would pass to the library."""
 
     messages: Messages
     tools: ToolDeclarations
@@ -65,7 +65,7 @@ class Rebuilt:
 
 
 def rebuild(body: Object) -> Rebuilt:
-    """What was said to the library, for it to send this body."""
+    """Return the values for which the library should send this body."""
     left: Object = {key: value for key, value in body.items() if value is not None}
     wire = [object_of(message) for message in _list(left.pop("messages"))]
     tools = [object_of(tool) for tool in _list(left.pop("tools", None))]
@@ -99,7 +99,7 @@ def rebuild(body: Object) -> Rebuilt:
     )
 
 
-# --- Beside the conversation --------------------------------------------------------------------------------------
+# --- Other fields --------------------------------------------------------------------------------------
 
 
 def _dialect(left: Object) -> Dialect:
@@ -116,7 +116,7 @@ def _declaration(tool: Object) -> ToolDeclaration:
 
 
 def _fields(tools: list[Object], *, strict: bool, marked: bool) -> dict[str, Object]:
-    """What stands beside the name, the description and the schema of each tool."""
+    """Return the fields of each tool other than name, description and schema."""
     known = {"name", "description", "input_schema", "type", *(["strict"] if strict else [])}
     found = {str(tool["name"]): {key: value for key, value in tool.items() if key not in known} for tool in tools}
     if marked and tools:
@@ -156,7 +156,7 @@ def _web(kind: str, version: str, rest: Any) -> NativeTool:
 
 
 def _both_lists(tool: Object) -> Object | None:
-    """A declaration that only the API's own words can say: it takes both lists where one is empty."""
+    """Return a tool that has both lists of domains, which no typed option can express. Return None for others."""
     return tool if tool.get("allowed_domains") is not None and tool.get("blocked_domains") is not None else None
 
 
@@ -226,7 +226,7 @@ def _ttl(point: Json) -> str | None:
 
 
 def _moving_point(wire: list[Object]) -> str | None:
-    """How long the point behind the last message lives."""
+    """Return the lifetime of the cache point after the last message."""
     blocks = _list(wire[-1].get("content")) if wire and not isinstance(wire[-1].get("content"), str) else []
     return _ttl(object_of(blocks[-1]).get("cache_control")) if blocks else None
 

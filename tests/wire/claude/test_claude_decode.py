@@ -1,4 +1,4 @@
-"""Every recorded answer of the Messages wire says to this library what it said to the official client library."""
+"""Each recorded response of the Messages API is decoded like the official client decodes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def found() -> dict[str, Sequence[str]]:
 
 
 def score() -> list[list[str]]:
-    """How many answers are understood alike, of those whose meaning is known, by platform and feature."""
+    """Return the numbers of equally decoded and of comparable responses, by platform and feature."""
     whole, good = Counter[str](), Counter[str]()
     known = [item for item in answers() if item.expected is not None and "oracle_failed" not in item.expected]
     for item in known:
@@ -50,7 +50,7 @@ def cuts(body: bytes, random: Random) -> Iterator[bytes]:
 
 
 def outcome(chunks: Sequence[bytes]) -> object:
-    """What a stream comes to, in a form that compares."""
+    """Return the result of a stream in a form that can be compared."""
     try:
         return summary(read_stream(chunks))
     except ChatError as error:

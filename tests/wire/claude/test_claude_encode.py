@@ -1,4 +1,4 @@
-"""What was recorded is rebuilt and encoded, and means to the API what the recorded request meant."""
+"""Recorded requests are rebuilt and encoded, and the result has the meaning of the recorded request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "differences-claude.md"
 
 
 def score() -> list[list[str]]:
-    """How many requests are equivalent, of how many, by platform and feature."""
+    """Return the number of equivalent requests and the number of all requests, by platform and feature."""
     whole, good = Counter[str](), Counter[str]()
     for item in accepted():
         for feature in {"all", item.api, item.provider, *item.features}:

@@ -1,4 +1,6 @@
-"""What the vendor refused: requests, by the right error, and schemas, which are rewritten or refused before they go."""
+"""Requests and schemas that the vendor refused: the error of a refused request, and the rewriting or refusal of a
+schema.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ REFUSED: Final = [row for row in SCHEMAS if not row["accepted"]]
 
 
 def _sent(row: Object) -> Object:
-    """What carries the schema in the body, where the recorded request had it."""
+    """Return the object with the schema in the body that the library sends."""
     schema = cast("Object", row["schema"])
     dialect = Dialect(model="claude-sonnet-4-6", strict_tools=row["strict"] is True)
     tools, output = NO_TOOLS, None

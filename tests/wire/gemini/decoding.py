@@ -1,4 +1,4 @@
-"""What was answered, in every recording of this wire, and what its official client library understood of it."""
+"""Recorded responses of the Gemini API, decoded by this library, compared with the result of the official client."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def streams() -> tuple[Recorded, ...]:
 
 
 def framing_of(answer: Recorded) -> Framing:
-    """How the body of a stream is cut into events."""
+    """Return the framing of a stream."""
     return "json-array" if answer.body.lstrip()[:1] == b"[" else "sse"
 
 
@@ -59,7 +59,7 @@ def events_of(answer: Recorded) -> list[Event]:
 
 
 def vectors_of(answer: Recorded) -> int:
-    """How many embeddings an answer holds."""
+    """Return the number of embeddings in a response."""
     body = cast("Object", json.loads(answer.body))
     if "embedding" in body:
         return 1
@@ -70,7 +70,7 @@ def vectors_of(answer: Recorded) -> int:
 
 
 def read(answer: Recorded) -> Answer:
-    """What the library makes of an answer that came whole."""
+    """Return the turn that the library decodes from a complete response body."""
     try:
         if not answer.accepted:
             return error_from_response(answer.status, answer.headers, answer.body, PROVIDER)
@@ -86,10 +86,10 @@ def read(answer: Recorded) -> Answer:
 
 
 def read_stream(chunks: Sequence[bytes], framing: Framing) -> Turn:
-    """The turn in a stream that comes in chunks; its deltas must say what the turn says.
+    """Return the turn that the library decodes from the chunks of a stream. The deltas must equal the turn.
 
     Raises:
-        ChatError: the library cannot make a turn of it.
+        ChatError: the library cannot decode a turn.
     """
     cutter, decoder = framer(framing), StreamDecoder(PROVIDER)
     deltas = list[Delta]()
@@ -111,7 +111,7 @@ def read_stream(chunks: Sequence[bytes], framing: Framing) -> Turn:
 
 
 def reasoning_of(turn: Turn) -> str:
-    """What the model thought."""
+    """Return the reasoning of the model."""
     return "".join([part.text for part in turn.parts if isinstance(part, Reasoning)])
 
 
@@ -119,7 +119,7 @@ def reasoning_of(turn: Turn) -> str:
 
 
 def differences(answer: Recorded, got: Answer) -> list[str]:
-    """Where the library and the official client differ, as `field: ours | theirs`."""
+    """Return the differences between the library and the official client, as `field: ours | theirs`."""
     expected = answer.expected
     if expected is None:
         return []
@@ -141,7 +141,7 @@ def differences(answer: Recorded, got: Answer) -> list[str]:
 
 
 def summary(turn: Turn) -> dict[str, object]:
-    """What the official client tells of an answer, told of a turn."""
+    """Return the fields of a turn in the form that the official client reports."""
     metadata, usage = turn.metadata, turn.usage
     assert metadata is not None
     return {
@@ -160,7 +160,7 @@ def summary(turn: Turn) -> dict[str, object]:
 
 
 def _signatures(turn: Turn) -> int:
-    """How many parts are signed."""
+    """Return the number of parts with a signature."""
     found = 0
     for part in turn.parts:
         data = getattr(part, "data", None)

@@ -27,7 +27,7 @@ def accepted() -> tuple[Recorded, ...]:
 
 
 def encoded(exchange: Recorded) -> Object:
-    """The request that the library sends for what the recorded one says.
+    """Return the request that the library sends for the conversation of a recorded request.
 
     Raises:
         ChatError: the library refuses to send it.
@@ -55,7 +55,7 @@ def _json(body: bytes) -> Object:
 
 @functools.cache
 def found() -> dict[str, Sequence[str]]:
-    """Where the library's request is unlike the recorded one, by exchange."""
+    """Return the differences between the requests of the library and the recorded requests, by exchange."""
     result = dict[str, Sequence[str]]()
     for exchange in accepted():
         try:
@@ -67,7 +67,7 @@ def found() -> dict[str, Sequence[str]]:
 
 
 def score(found: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """How many requests are equivalent, of how many, by wire and by feature."""
+    """Return the number of equivalent requests and the number of all requests, by feature."""
     whole, good = Counter[str](), Counter[str]()
     for exchange in accepted():
         for feature in {"all", exchange.api, *exchange.features}:

@@ -1,8 +1,8 @@
-"""When two request bodies of the Gemini wire mean the same to the vendor that reads them.
+"""The canonical form of request bodies of the Gemini API.
 
-`normalise()` gives a body its one canonical form. Two bodies are equivalent exactly when their forms are equal, which
-`differences()` tells path by path. Whatever is not named in `EQUIVALENCES` makes a difference: the order of contents,
-parts, tools and of a schema's properties, every name, number, signature and unknown field.
+Two bodies have the same meaning for the API exactly if `normalise()` returns equal forms. `EQUIVALENCES` lists every
+difference that does not matter. All other differences do: the order of contents, parts, tools and schema properties,
+and every name, number, signature and unknown field.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _generation(generation: Object) -> None:
 
 
 def differences(left: Object, right: Object) -> list[Difference]:
-    """Where two bodies do not mean the same, path by path of their canonical forms."""
+    """Return the differences between the canonical forms of two bodies, by path."""
     return list(compare("", cast("Json", normalise(left)), cast("Json", normalise(right))))
 
 

@@ -1,7 +1,7 @@
-"""From a recorded request back to what a caller of the library would have said.
+"""Conversion of recorded requests of the Gemini API to the values that a caller of the library would pass.
 
-It reads a body by the API's reference and by what the library documents of its own values, and knows nothing of how the
-encoder works, so that the two can be held against each other: what is rebuilt and encoded must mean what was recorded.
+The conversion follows the API reference and the documentation of the library. It shares no code with the encoder, so a
+request that is rebuilt and encoded is an independent check.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ANY_OBJECT: Final[Object] = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilt:
-    """What a caller would have given to the library."""
+    """The values that a caller would pass to the library."""
 
     messages: Messages
     tools: ToolDeclarations
@@ -58,7 +58,7 @@ class RebuiltEmbeddings:
 
 
 def rebuild(body: Object, provider: str) -> Rebuilt:
-    """What was said to the library, for it to send this body."""
+    """Return the values for which the library should send this body."""
     left = cast("Object", named(body))
     tools = [_object(tool) for tool in _list(left.pop("tools", None))]
     declared = [_object(item) for tool in tools for item in _list(tool.pop("functionDeclarations", None))]
@@ -88,7 +88,7 @@ def rebuild(body: Object, provider: str) -> Rebuilt:
 
 
 def rebuild_embeddings(body: Object, provider: str, method: str) -> RebuiltEmbeddings:
-    """What was said to the library, for it to send this body of embeddings."""
+    """Return the values for which the library should send this body of an embeddings request."""
     form = cast("Object", named(body))
     if method == "predict":
         return _rebuilt_prediction(form, provider)
@@ -147,7 +147,7 @@ def named(value: Json, key: str = "") -> Json:
     return [named(item) for item in value] if isinstance(value, list) else value
 
 
-# --- Beside the conversation --------------------------------------------------------------------------------
+# --- Other fields --------------------------------------------------------------------------------
 
 
 def _declaration(item: Object) -> ToolDeclaration:
@@ -259,7 +259,7 @@ class _Conversation:
         for item in contents:
             content = _object(item)
             if content.get("role") == "model":
-                model += self._parts(content)  # until somebody else speaks, all of it is one turn
+                model += self._parts(content)  # everything up to the next role is one turn
                 continue
             if model:
                 messages.append("model", self._turn(model))

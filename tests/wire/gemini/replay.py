@@ -21,7 +21,7 @@ from .rebuild import rebuild
 
 @dataclass(frozen=True)
 class Continuation:
-    """An exchange whose answer stands in a later request, as the model's content of that number."""
+    """An exchange whose response is part of a later request: the content of the model at `place`."""
 
     before: Recorded
     after: Recorded
@@ -34,7 +34,7 @@ class Continuation:
 
 
 def continuations() -> Iterator[tuple[Continuation, list[str]]]:
-    """Each recorded request that goes on from an earlier one, and where ours would be unlike it."""
+    """Return each recorded request that continues an earlier one, with the differences of our request."""
     for group in conversations("generate-content"):
         for position, after in enumerate(group):
             found = list[tuple[Continuation, list[str]]]()
@@ -47,7 +47,9 @@ def continuations() -> Iterator[tuple[Continuation, list[str]]]:
 
 
 def _place(before: Recorded, after: Recorded) -> int | None:
-    """Which of the model's contents in the later request is the answer to the other, if it goes on from that."""
+    """Return the position of the response among the model contents of a later request, or None if that does not
+    continue it.
+    """
     first, second = _contents(before), _contents(after)
     place = len(first)
     if not first or len(second) <= place or cast("Object", second[place]).get("role") != "model":
@@ -99,7 +101,7 @@ def _same(tool: Tool, known: list[Tool]) -> Tool | None:
 
 
 def unlike(continuation: Continuation) -> list[str]:
-    """Where the answer goes back otherwise than its recorded client sent it."""
+    """Return the differences between the response as we send it back and as the recorded client sent it."""
     try:
         found = differences(continuation.after.asked or {}, replayed(continuation))
     except PendingToolsError as error:

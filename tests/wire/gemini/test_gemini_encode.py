@@ -1,4 +1,4 @@
-"""What was recorded is rebuilt and encoded, and means to the vendor what the recorded request meant."""
+"""Recorded requests are rebuilt and encoded, and the result has the meaning of the recorded request."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _nodes(schema: Json) -> Iterator[Object]:
 
 
 def _faults(schema: Object) -> Iterator[str]:
-    """Why the server would refuse a schema in the older fields."""
+    """Return the reasons for which the server would refuse a schema in the older fields."""
     for node in _nodes(schema):
         yield from [f"{key} is no field" for key in node if key not in FIELDS]
         if not isinstance(node.get("type", "string"), str):

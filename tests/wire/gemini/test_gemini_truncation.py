@@ -57,7 +57,7 @@ def test_a_stream_truncated_after_any_event_never_gives_an_answer() -> None:
             try:
                 said += decoder.feed([event])
             except ProviderError:
-                break  # the server itself said that it failed, and so it stays
+                break  # the server reported an error, and the error stays the same
             if ends(event):
                 break
         else:

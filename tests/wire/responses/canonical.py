@@ -1,8 +1,8 @@
-"""When two request bodies of the Responses wire mean the same to the vendor that reads them.
+"""The canonical form of request bodies of the Responses API.
 
-`canonical()` gives a body its one form; what it may do to a body is named in `EQUIVALENCES`, and whatever is not named
-there makes a difference: the order of items, of parts, of tools and of a schema's properties, and every name, number
-and unknown field.
+Two bodies have the same meaning for the API exactly if `canonical()` returns equal forms. `EQUIVALENCES` lists every
+difference that does not matter. All other differences do: the order of items, parts, tools and schema properties, and
+every name, number and unknown field.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ EQUIVALENCES: Final = (
 
 
 def differences(left: Object, right: Object) -> list[Difference]:
-    """Where two bodies do not mean the same, path by path of their canonical forms."""
+    """Return the differences between the canonical forms of two bodies, by path."""
     return compare(canonical(left), canonical(right))
 
 
@@ -173,7 +173,7 @@ def _schema(schema: Json) -> Json:
 
 
 def _parsed(text: str) -> Json:
-    """The JSON that is written in a string, told apart from the string that could not be read."""
+    """Return `{"json": …}` with the value of a JSON string, or any other value unchanged."""
     try:
         return {"json": cast("Json", json.loads(text or "{}"))}
     except ValueError:
@@ -201,6 +201,6 @@ def _without_nulls(value: Json) -> Json:
 
 
 def _default(form: Object, key: str, value: Json) -> None:
-    """Drop a member that says what its absence says."""
+    """Remove a member if it has this value, which is its default."""
     if key in form and form[key] == value and type(form[key]) is type(value):
         del form[key]

@@ -1,4 +1,4 @@
-"""What was answered, in every recording of this wire, and what its official client library understood of it."""
+"""Recorded responses of the Responses API, decoded by this library, compared with the result of the official client."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ERROR_CLASSES: Final = {
     "UnprocessableEntityError": {"InvalidRequestError", "ContextLengthError", "ContentFilteredError"},
     "RateLimitError": {"RateLimitedError", "QuotaExceededError"},
     "InternalServerError": {"ServerError", "OverloadedError"},
-    # What the official client raises for an error in the middle of a stream says nothing of its kind.
+    # The error that the official client raises in mid-stream does not contain the type of the error.
     "APIError": {
         "InvalidRequestError",
         "ContextLengthError",
@@ -106,7 +106,7 @@ def _of_http(item: Recorded) -> Answer:
 
 
 def _of_sockets() -> Iterator[Answer]:
-    """Each response of each socket: what the server said between two questions."""
+    """Yield each response of each WebSocket: the messages of the server between two requests."""
     for session in sessions("responses-ws"):
         told = cast("list[Object]", (session.expected or {}).get("responses") or [])
         for index, frames in enumerate(_responses(session.frames)):
@@ -138,7 +138,7 @@ def _responses(frames: Sequence[tuple[str, Object]]) -> Iterator[list[Object]]:
 
 
 def read(answer: Answer) -> Turn | ChatError:
-    """What the library makes of an answer that came whole."""
+    """Return the turn that the library decodes from a complete response body."""
     try:
         if not 200 <= answer.status < 300:
             return error_from_response(answer.status, answer.headers, answer.body, PROVIDER)
@@ -163,10 +163,10 @@ def read_frames(frames: Sequence[Object]) -> Turn:
 
 
 def read_stream(chunks: Sequence[bytes]) -> Turn:
-    """The turn in a stream that comes in chunks; its deltas must say what the turn says.
+    """Return the turn that the library decodes from the chunks of a stream. The deltas must equal the turn.
 
     Raises:
-        ChatError: the library cannot make a turn of it.
+        ChatError: the library cannot decode a turn.
     """
     parser, decoder = SseParser(), StreamDecoder(PROVIDER)
     deltas = list[Delta]()
@@ -177,10 +177,10 @@ def read_stream(chunks: Sequence[bytes]) -> Turn:
 
 
 def require_agreement(turn: Turn, deltas: Sequence[Delta]) -> Turn:
-    """Return the turn of a stream whose deltas say exactly what the turn says.
+    """Return the turn of a stream whose deltas equal the turn.
 
     Raises:
-        AssertionError: they say something else, or one thing twice.
+        AssertionError: the deltas and the turn differ, or the same text was delivered twice.
     """
     said = "".join([delta.text for delta in deltas if isinstance(delta, TextDelta)])
     assert said == turn.text
@@ -193,7 +193,7 @@ def require_agreement(turn: Turn, deltas: Sequence[Delta]) -> Turn:
 
 
 def reasoning_of(turn: Turn) -> str:
-    """What the model thought."""
+    """Return the reasoning of the model."""
     return "".join([part.text for part in turn.parts if isinstance(part, Reasoning)])
 
 
@@ -207,7 +207,7 @@ def refusal_words(turn: Turn) -> str:
 
 
 def differences(answer: Answer, got: Turn | ChatError) -> list[str]:
-    """Where the library and the official client differ, as `field: ours | theirs`."""
+    """Return the differences between the library and the official client, as `field: ours | theirs`."""
     expected = answer.expected
     if expected is None:
         return []
@@ -221,7 +221,7 @@ def differences(answer: Answer, got: Turn | ChatError) -> list[str]:
 
 
 def summary(turn: Turn) -> dict[str, object]:
-    """What the official client tells of an answer, told of a turn."""
+    """Return the fields of a turn in the form that the official client reports."""
     metadata, usage = turn.metadata, turn.usage
     assert metadata is not None
     return {

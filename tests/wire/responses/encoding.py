@@ -58,7 +58,7 @@ def questions() -> dict[str, tuple[str, Object]]:
 
 @functools.cache
 def found() -> dict[str, Sequence[str]]:
-    """Where the library's request is unlike the recorded one, by exchange."""
+    """Return the differences between the requests of the library and the recorded requests, by exchange."""
     counts = {item.id for item in asked() if item.api == "count-tokens"}
     result = dict[str, Sequence[str]]()
     for name, (provider, body) in questions().items():
@@ -72,7 +72,7 @@ def found() -> dict[str, Sequence[str]]:
 
 
 def score() -> list[list[str]]:
-    """How many requests are equivalent, of how many, by feature."""
+    """Return the number of equivalent requests and the number of all requests, by feature."""
     whole, good = Counter[str](), Counter[str]()
     features = {item.id: (item.api, *item.features) for item in asked()}
     for name, unlike in found().items():

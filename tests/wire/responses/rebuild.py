@@ -1,7 +1,7 @@
-"""From a recorded request back to what a caller of the library would have said.
+"""Conversion of recorded requests of the Responses API to the values that a caller of the library would pass.
 
-It reads a body by the API's reference and by what the library documents of its own values, and knows nothing of how the
-encoder works, so that the two can be held against each other: what is rebuilt and encoded must mean what was recorded.
+The conversion follows the API reference and the documentation of the library. It shares no code with the encoder, so a
+request that is rebuilt and encoded is an independent check.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ..normalise import Json, Object
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilt:
-    """What a caller would have given to the library."""
+    """The values that a caller would pass to the library."""
 
     messages: Messages
     tools: ToolDeclarations
@@ -73,7 +73,7 @@ ENCRYPTED: Final = "reasoning.encrypted_content"
 
 
 def rebuild(body: Object, provider: str) -> Rebuilt:
-    """What was said to the library, for it to send this body."""
+    """Return the values for which the library should send this body."""
     left: Object = {key: value for key, value in body.items() if value is not None}
     given = left.pop("input", None)
     items = [{"role": "user", "content": given}] if isinstance(given, str) else list_of(given)
@@ -84,7 +84,7 @@ def rebuild(body: Object, provider: str) -> Rebuilt:
     include = [str(name) for name in list_of(left.pop("include", None))]
     plain, raw = _sorted(tools)
     instructions = left.pop("instructions", None)
-    # What is not stored a socket remembers none the less; the library is told of it in the server's words.
+    # A WebSocket remembers responses that are not stored. The library receives them as raw items.
     previous = left.pop("previous_response_id", None) if left.get("store") is not False else None
     dialect = ResponsesDialect(
         model=str(left.pop("model", "")),
@@ -116,7 +116,7 @@ def rebuild(body: Object, provider: str) -> Rebuilt:
     )
 
 
-# --- Beside the conversation --------------------------------------------------------------------------------------
+# --- Other fields --------------------------------------------------------------------------------------
 
 
 def _sorted(tools: list[Object]) -> tuple[list[Object], list[Object]]:
@@ -211,11 +211,11 @@ class Conversation:
     def __init__(self, provider: str, system_role: str = "system", *, instructed: bool = False) -> None:
         self._provider = provider
         self._system_role = system_role
-        self._instructed = instructed  # whether what the conversation begins with is said beside it
+        self._instructed = instructed  # whether the first messages are sent as instructions
         self._turns: list[tuple[Role, list[Part]]] = []
         self._open: dict[str, Tool] = {}
         self._answered = False
-        self._unanswered: dict[int, ProviderPart] = {}  # what stands for a call whose outcome nobody knows
+        self._unanswered: dict[int, ProviderPart] = {}  # the result of a call with an unknown outcome
 
     def read(self, wire: list[Object], dialect: ResponsesDialect, previous: str | None) -> list[tuple[Role, Turn]]:
         """The turns, behind the one that `previous` names."""
@@ -240,7 +240,7 @@ class Conversation:
         return Opaque(self._provider, data) if data else None
 
     def _model(self) -> list[Part]:
-        """The parts of the model's turn that goes on: none goes on behind the answer to a call of it."""
+        """Return the parts of the current model turn. A turn does not continue after the result of one of its calls."""
         if not self._turns or self._turns[-1][0] != "model" or self._answered:
             self._turns.append(("model", []))
             self._answered = False
@@ -272,14 +272,14 @@ class Conversation:
             said = self._said(item)
             parts = self._model()
             if parts and is_bare(parts[-1]) and is_bare(said[0]):
-                self._turns.append(("model", parts := []))  # two messages of nobody's were two turns
+                self._turns.append(("model", parts := []))  # two messages without an id were two turns
             parts.extend(said)
         else:
             parts = self._content(item.get("content"))
             self._turns.append(("user" if role == "user" else "system", parts))
 
     def _is_plain(self, item: Object) -> bool:
-        """Whether a caller would say a message in parts; any other one is said in the server's words."""
+        """Return whether a caller would pass a message as parts. Other messages are passed as raw items."""
         role, content = item.get("role"), item.get("content")
         parts = [object_of(part).get("type") for part in list_of(content)]
         if role == "assistant":
@@ -375,7 +375,7 @@ class Conversation:
 
 
 def is_over(item: Object, fields: Collection[str]) -> bool:
-    """Whether the only one of these fields says that the item is complete."""
+    """Return whether `status` is the only one of these fields, and is `completed`."""
     return set(fields) == {"status"} and item["status"] == "completed"
 
 
@@ -390,7 +390,7 @@ def is_plain_output(item: Object) -> bool:
 
 
 def is_bare(part: Part) -> bool:
-    """Whether it is text that no provider has a say in."""
+    """Return whether a part is text without fields of a provider."""
     return isinstance(part, Text) and part.opaque is None
 
 
@@ -401,7 +401,7 @@ def further(part: Object, *known: str) -> dict[str, object]:
 
 
 def file_of(url: str, mime: str, opaque: Opaque | None) -> File:
-    """The file behind a URL; its bytes where the URL holds them, and `mime` where it does not say a type."""
+    """Return the file at a URL, with the bytes of a `data:` URL. `mime` is used if the URL has no MIME type."""
     head, comma, data = url.partition(",")
     if not url.startswith("data:") or not comma:
         return File(mime, url=url, opaque=opaque)

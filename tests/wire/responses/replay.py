@@ -21,7 +21,7 @@ from .rebuild import list_of, object_of, rebuild
 
 @dataclass(frozen=True)
 class Continuation:
-    """An exchange whose answer stands in a later request, from the item at `place` on."""
+    """An exchange whose response is part of a later request: the items from `place` on in the canonical form."""
 
     before: Recorded
     after: Recorded
@@ -34,9 +34,9 @@ class Continuation:
 
 
 def continuations() -> Iterator[tuple[Continuation, list[str]]]:
-    """Each recorded request that goes on from an earlier one, and where ours would be unlike it.
+    """Return each recorded request that continues an earlier one, with the differences of our request.
 
-    Where the same was asked several times, the answer that went back is the one that is most like what was sent.
+    If the same request was recorded several times, the response that is most like the sent one is used.
     """
     for group in conversations("responses"):
         for position, after in enumerate(group):
@@ -50,7 +50,7 @@ def continuations() -> Iterator[tuple[Continuation, list[str]]]:
 
 
 def _place(before: Recorded, after: Recorded) -> int | None:
-    """Where the answer to one request stands in the other, if that goes on from it."""
+    """Return the position of the response to one request in the other request, or None if that does not continue it."""
     if not speaks(before) or not speaks(after):
         return None
     first, second = fingerprint(_items(before)), fingerprint(_items(after))
@@ -108,7 +108,7 @@ def _asked(exchange: Recorded) -> tuple[Object, str]:
 
 
 def unlike(continuation: Continuation) -> list[str]:
-    """Where the answer goes back otherwise than its recorded client sent it."""
+    """Return the differences between the response as we send it back and as the recorded client sent it."""
     own = f"input[{continuation.place}]"
     try:
         found = differences(cast("Object", continuation.after.asked), replayed(continuation))

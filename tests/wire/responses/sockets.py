@@ -38,7 +38,7 @@ class Sockets:
 
     @property
     def connections(self) -> int:
-        """How many connections there have been."""
+        """Number of accepted connections."""
         return len(self.handshakes)
 
 
@@ -72,7 +72,7 @@ async def serving(play: Playing, refuse: Response | None = None) -> AsyncGenerat
 
 
 def refusal(status: int, headers: dict[str, str], body: bytes) -> Response:
-    """An answer to a handshake that is none."""
+    """Return a response that refuses a handshake."""
     kept = {name: value for name, value in headers.items() if name.lower() not in {"content-length", "connection"}}
     fields = Headers([*kept.items(), ("content-length", str(len(body)))])
     return Response(status, HTTPStatus(status).phrase, fields, body)

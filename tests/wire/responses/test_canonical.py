@@ -1,4 +1,4 @@
-"""What is said to mean the same does, and nothing else."""
+"""The canonical form ignores the listed differences and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every recorded answer of the Responses wire says to this library what it said to the official client library."""
+"""Each recorded response of the Responses API is decoded like the official client decodes it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def found() -> dict[str, Sequence[str]]:
 
 
 def score() -> list[list[str]]:
-    """How many answers are understood alike, of those whose meaning is known, by api and feature."""
+    """Return the number of equally decoded responses and the number of comparable responses, by API and feature."""
     whole, good = Counter[str](), Counter[str]()
     for answer in answers():
         if answer.expected is None:
@@ -54,7 +54,7 @@ def cuts(body: bytes, random: Random) -> Iterator[bytes]:
 
 
 def outcome(chunks: Sequence[bytes]) -> object:
-    """What a stream comes to, in a form that compares."""
+    """Return the result of a stream in a form that can be compared."""
     try:
         return summary(read_stream(chunks))
     except ChatError as error:
@@ -63,7 +63,7 @@ def outcome(chunks: Sequence[bytes]) -> object:
 
 @functools.cache
 def whole(answer: Answer) -> object:
-    """What a stream comes to that comes in one piece."""
+    """Return the result of a stream that arrives as one chunk."""
     return outcome([answer.body])
 
 

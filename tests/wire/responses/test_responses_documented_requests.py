@@ -99,6 +99,6 @@ def test_every_documented_form_of_a_request_is_sent_unchanged(name: str) -> None
 
 
 def again(body: Object) -> list[str]:
-    """Where the library would say otherwise what a body says."""
+    """Return the differences between a body and the body that the library sends for it."""
     ours = cast("Object", json.loads(sent(rebuild(body, "p"))))
     return [str(difference) for difference in differences(body, ours)]

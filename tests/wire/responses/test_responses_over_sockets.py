@@ -1,4 +1,4 @@
-"""What was recorded, over real WebSockets: the sessions as they were, and the streams of HTTP, an event to a frame."""
+"""Recorded responses over real WebSockets: recorded sessions, and HTTP streams with one event per frame."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REFUSALS = tuple([item for item in recorded("responses-ws") if not item.accepted
 
 
 async def at_once(_seconds: float) -> None:
-    """A clock that makes nobody wait."""
+    """A clock whose waits end immediately."""
 
 
 def provider_of(sockets: Sockets, transport: Transport, dialect: ResponsesDialect | None = None) -> ResponsesProvider:
@@ -81,7 +81,7 @@ def frames_of(answer: Answer) -> list[str]:
 
 
 def whole() -> list[Answer]:
-    """The streams that come to an end."""
+    """Return the streams that end completely."""
     return [answer for answer in streams() if any(map(is_last, answer.events))]
 
 
@@ -209,7 +209,7 @@ async def test_every_stream_gives_the_same_turn_over_a_websocket(anyio_backend: 
                 assert alike(got, expected), f"{answer.id}: {got!r} | {expected!r}"
             frames = [is_last(Event("message", frame.encode())) for frame in frames_of(answer)]
             lost += isinstance(expected, ChatError) or not frames[-1] or sum(frames) > 1
-        # An error costs the connection, and so does what is said behind the last event.
+        # An error closes the connection, and so does a message after the last event.
         assert sockets.connections <= 1 + 2 * lost
         assert lost < 10
 
@@ -267,7 +267,7 @@ async def test_a_stream_closed_after_any_event_does_not_affect_the_next_request(
 
 
 async def by_number(events: ProviderStream, count: int) -> AsyncGenerator[None]:
-    """The first so many batches."""
+    """Return the first batches, up to the given number."""
     for _ in range(count):
         try:
             await anext(aiter(events))
@@ -298,7 +298,7 @@ def call(name: str) -> Object:
 
 
 class Model:
-    """Remembers, for each connection, the last response on it; calls a tool, and says what came of that."""
+    """A model that remembers the last response of each connection, calls a tool, and reports the result."""
 
     def __init__(self) -> None:
         self.known: dict[ServerConnection, str] = {}

@@ -25,7 +25,7 @@ PAGE: Final = ROOT / "docs" / "differences-responses.md"
 
 
 def _sent(row: Object) -> Object:
-    """What holds the schema in the body that carries it where the recorded request had it."""
+    """Return the object with the schema in the body of the request."""
     schema = cast("Object", row["schema"])
     dialect = ResponsesDialect(model="m", strict_rewrite=row.get("provider") not in ANY_SCHEMA)
     tools, output = NO_TOOLS, None

@@ -17,7 +17,7 @@ require_wire()
 
 
 def kind_of(event: Event) -> str:
-    """The type that an event says in its data."""
+    """Return the type in the data of an event."""
     try:
         said: object = json.loads(event.data)
     except ValueError:
