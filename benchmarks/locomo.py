@@ -128,8 +128,10 @@ async def measure(sample: Sample, embedder: TimedEmbedder | None, folder: str) -
         gates = {"ours, words only": Recall(memory)}
         if embedder is not None:
             methods["fused"] = Recall(memory, embedder, gate=0, relative_gate=0, weights=WITH_VECTORS)
-            methods["whole"] = Recall(memory, embedder, gate=0, relative_gate=0)
-            gates["ours"] = Recall(memory, embedder)
+            words = LocalEmbedder()
+            methods["whole, similar words"] = Recall(memory, gate=0, relative_gate=0, words=words)
+            methods["whole"] = Recall(memory, embedder, gate=0, relative_gate=0, words=words)
+            gates["ours"] = Recall(memory, embedder, words=words)
             seconds = embedder.seconds
             await methods["whole"].embed("all")
             result.embedding = embedder.seconds - seconds
@@ -139,7 +141,7 @@ async def measure(sample: Sample, embedder: TimedEmbedder | None, folder: str) -
             for name, recall in methods.items():
                 await measure_method(result.methods[name], recall, embedder, sample, number)
             best = list(methods.values())[-1]
-            every = await best.search("all", question, limit=10**6, max_characters=10**9)
+            every = await best.search("all", question, limit=10**6, max_tokens=10**9)
             scored = Scored(every.matches, sample.found(every), evidence)
             result.scored.append(scored)
             if embedder is not None:
@@ -168,7 +170,7 @@ async def measure_gates(result: Result, gates: Mapping[str, Recall], ranked: Rec
     for name, recall in gates.items():
         sums = result.gates[name]
         for question, evidence in sample.questions:
-            answer = await recall.search("all", question, limit=10**6, max_characters=10**9)
+            answer = await recall.search("all", question, limit=10**6, max_tokens=10**9)
             count_passed(sums, set(sample.found(answer)), evidence, len(sample.passages))
         for question in sample.foreign:
             sums["foreign"] += 1

@@ -26,6 +26,7 @@ from chat_core import (
     ToolCollection,
 )
 from chat_core.messages import Text, Turn
+from chat_core.messages.token_estimate import estimate_text
 from chat_core.testing import MemoryConversation, ScriptedProvider
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +66,7 @@ def _shown(turn: Turn) -> str:
     return " | ".join([json.loads(line)["note"] for line in turn.text.split("\n")[1:-1]])
 
 
-TWO_NOTES = len(Recalled((RecalledNote("a" * 40), RecalledNote("b" * 40))).text)
+TWO_NOTES = estimate_text(Recalled((RecalledNote("a" * 40), RecalledNote("b" * 40))).text)
 
 
 async def test_notes_are_sent_before_the_question_and_stored_after_it() -> None:
@@ -223,9 +224,9 @@ async def test_the_error_of_a_memory_ends_the_run_and_the_next_run_asks_again() 
     [
         ({}, ["a" * 40, "b" * 40, "c" * 40]),
         ({"max_notes": 2}, ["a" * 40, "b" * 40]),
-        ({"max_characters": TWO_NOTES}, ["a" * 40, "b" * 40]),
-        ({"max_characters": TWO_NOTES - 1}, ["a" * 40]),
-        ({"max_characters": 100}, []),
+        ({"max_tokens": TWO_NOTES}, ["a" * 40, "b" * 40]),
+        ({"max_tokens": TWO_NOTES - 1}, ["a" * 40]),
+        ({"max_tokens": 50}, []),
     ],
 )
 async def test_the_number_and_the_length_of_recalled_notes_are_limited(
@@ -238,7 +239,17 @@ async def test_the_number_and_the_length_of_recalled_notes_are_limited(
     await chat.complete(messages, owner="ana")
 
     assert [note.text for part in messages.recalled for note in part.notes] == expected
-    assert all(len(part.text) <= limits.get("max_characters", 4_000) for part in messages.recalled)
+    assert all(estimate_text(part.text) <= limits.get("max_tokens", 1_500) for part in messages.recalled)
+
+
+async def test_the_limit_of_recalled_notes_counts_tokens_in_all_languages() -> None:
+    chinese, english = "\N{CJK UNIFIED IDEOGRAPH-8336}" * 1_000, "tea " * 250
+    memory = Memory(notes=[chinese, english])
+    messages = Messages.from_user("What do I drink?")
+
+    await chat_with(ScriptedProvider("Tea."), memory).complete(messages, owner="ana")
+
+    assert [note.text for part in messages.recalled for note in part.notes] == [english]
 
 
 async def test_a_policy_can_require_approval_if_notes_were_recalled() -> None:

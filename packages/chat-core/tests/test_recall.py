@@ -27,7 +27,7 @@ def test_object_with_a_recall_method_is_a_recall_source() -> None:
         ({"memory": object(), "scope": str}, r"needs a memory with a method recall\(scope, question\), not <object"),
         ({"memory": Notes(), "scope": "ana"}, "needs a function as scope, such as lambda context: context.owner"),
         ({"memory": Notes(), "scope": str, "max_notes": 0}, r"max_notes of with_memory\(\)"),
-        ({"memory": Notes(), "scope": str, "max_characters": 0}, r"max_characters of with_memory\(\)"),
+        ({"memory": Notes(), "scope": str, "max_tokens": 0}, r"max_tokens of with_memory\(\)"),
     ],
 )
 def test_with_memory_raises_for_wrong_arguments(arguments: dict[str, Any], message: str) -> None:

@@ -12,6 +12,7 @@ import anyio
 import pytest
 from chat_core import ChatOptions
 from chat_core.errors import InvalidRequestError, InvalidResponseError, ServerError, UsageError
+from chat_core.messages.token_estimate import estimate_text
 from chat_core.provider import EmbeddingsResponse, ProviderMeta
 from chat_memory import Fact, Passage, Relation, Source, SqliteMemory, Statement
 from chat_memory._base_memory import Scope
@@ -226,20 +227,21 @@ async def test_an_expired_fact_is_not_found_in_an_older_index(tmp_path: Path) ->
         assert texts(await recall.search("ana", "Where in Berlin?")) == []
 
 
-async def test_matches_are_limited_in_number_and_characters(memory: SqliteMemory) -> None:
+async def test_matches_are_limited_in_number_and_tokens(memory: SqliteMemory) -> None:
     for n in range(30):
         await tell(memory, f"violin {n}", conversation=str(n))
     recall = Recall(memory)
+    each = estimate_text("violin 1")
     assert len((await recall.search("ana", "violin")).matches) == 10
     assert len((await recall.search("ana", "violin", limit=25)).matches) == 25
-    assert len((await recall.search("ana", "violin", max_characters=16)).matches) == 2
-    assert len((await recall.search("ana", "violin", max_characters=15)).matches) == 1
+    assert len((await recall.search("ana", "violin", max_tokens=2 * each)).matches) == 2
+    assert len((await recall.search("ana", "violin", max_tokens=2 * each - 1)).matches) == 1
 
 
 async def test_a_match_that_is_too_long_is_left_out(memory: SqliteMemory) -> None:
     await tell(memory, "violin " * 100, conversation="a")
     await tell(memory, "violin and harp", conversation="b")
-    result = await Recall(memory, relative_gate=0).search("ana", "violin", max_characters=100)
+    result = await Recall(memory, relative_gate=0).search("ana", "violin", max_tokens=100)
     assert texts(result) == ["violin and harp"]
 
 

@@ -233,7 +233,7 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         return self._with_settings(middleware=(*self._settings.middleware, middleware))
 
     def with_memory(
-        self, memory: RecallSource, *, scope: ScopeFunction, max_notes: int = 10, max_characters: int = 4_000
+        self, memory: RecallSource, *, scope: ScopeFunction, max_notes: int = 10, max_tokens: int = 1_500
     ) -> Self:
         """Let the model receive notes from a memory before each new user message.
 
@@ -245,13 +245,13 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
             scope: function that returns the scope to search, such as `lambda context: context.owner`. Nothing is
                 searched if it returns `None`.
             max_notes: maximum number of notes before one message.
-            max_characters: maximum number of characters of the text before one message. Notes are not truncated: a note
-                that does not fit is omitted.
+            max_tokens: maximum estimated number of tokens of the text before one message. Notes are not truncated: a
+                note that does not fit is omitted.
         """
         require_memory(memory, scope)
         require_number(max_notes, "max_notes of with_memory()", least=1)
-        require_number(max_characters, "max_characters of with_memory()", least=1)
-        return self._with_settings(recall=RecallSettings(memory, scope, max_notes, max_characters))
+        require_number(max_tokens, "max_tokens of with_memory()", least=1)
+        return self._with_settings(recall=RecallSettings(memory, scope, max_notes, max_tokens))
 
     def with_grant_rule(self, rule: GrantRule) -> Self:
         """Ask `rule` about each call before a grant approves it. If the rule returns `False`, the call waits.

@@ -58,10 +58,10 @@ class RecallSettings:
         source: the memory.
         scope: function that returns the scope of a run.
         max_notes: maximum number of notes before one message.
-        max_characters: maximum number of characters of the text that the model receives before one message.
+        max_tokens: maximum estimated number of tokens of the text that the model receives before one message.
     """
 
     source: RecallSource
     scope: ScopeFunction
     max_notes: int
-    max_characters: int
+    max_tokens: int

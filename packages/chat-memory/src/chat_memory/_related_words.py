@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, TypeAlias, final, runtime_checkable
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from chat_memory.embedder import WordEmbedder
 
 WordVectors: TypeAlias = npt.NDArray[np.float32]
 
 _LEAST_SIMILARITY: Final = 0.4
 """Minimum cosine between the vectors of related words."""
-
-
-@runtime_checkable
-class WordEmbedder(Protocol):
-    """Protocol for an embedder that can compute vectors of single words at negligible cost."""
-
-    def embed_words(self, words: Sequence[str], /) -> WordVectors:
-        """Return a vector of length 1 for each word, or a vector of zeros for an unknown word."""
-        ...
 
 
 @final

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from chat_core.concurrency import finish_in_thread
 
 from chat_memory._postings import Numbers
-from chat_memory._related_words import RelatedWords, WordEmbedder
+from chat_memory._related_words import RelatedWords
 from chat_memory._text_index import TextIndex, Vectors, normalize_rows
 from chat_memory._words import split_words, stem, stems
+from chat_memory.embedder import WordEmbedder
 from chat_memory.memory import Memory
 from chat_memory.passages import Document, ScopeChanges
 

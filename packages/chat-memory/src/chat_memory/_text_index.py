@@ -113,6 +113,7 @@ class TextIndex:
         begins = [False, *(one[0] != other[0] for one, other in pairwise(self.places))][: self.size]
         self._group: Rows = np.cumsum(begins, dtype=np.intp)
         self._groups = int(self._group[-1]) + 1 if self.size else 0
+        self._has_neighbor = [self._row_has_neighbor(offset) for offset, _ in _NEIGHBORS]
         counts = [tokens[document.id] for document in new]
         dates = [dict.fromkeys(date_stems(d.said_at) if d.said_at else (), 1.0) for d in new]
         speakers = [dict.fromkeys(() if d.speaker in _ROLES else split_words(d.speaker or ""), 1.0) for d in new]
@@ -272,22 +273,20 @@ class TextIndex:
     def _add_to_neighbors(self, rows: Rows, counts: Numbers) -> Numbers:
         """Return the counts of all rows, where each count also applies with a weight to the neighbors of its row."""
         total = np.zeros(self.size)
-        for offset, weight in _NEIGHBORS:
-            source, target = self._neighbor_rows(rows, offset)
-            # Both `rows` and `source`, which is a part of it, are in ascending order.
-            total[target] += weight * (counts if len(source) == len(rows) else counts[np.isin(rows, source)])
+        for (offset, weight), has_neighbor in zip(_NEIGHBORS, self._has_neighbor, strict=True):
+            found = has_neighbor[rows]
+            total[rows[found] + offset] += weight * counts[found]
         return total
 
     def _sum_per_group(self, groups: Rows, counts: Numbers) -> Numbers:
         return np.bincount(groups, counts, self._groups).astype(np.float64)
 
-    def _neighbor_rows(self, rows: Rows, offset: int) -> tuple[Rows, Rows]:
-        """Return the rows that have a neighbor at `offset` in the same conversation, and these neighbors."""
-        target = rows + offset
-        inside = (target >= 0) & (target < self.size)
-        source, target = rows[inside], target[inside]
-        same = self._group[source] == self._group[target]
-        return source[same], target[same]
+    def _row_has_neighbor(self, offset: int) -> npt.NDArray[np.bool_]:
+        """Return for each row whether the row at `offset` from it belongs to the same conversation."""
+        other = np.arange(self.size) + offset
+        inside = (other >= 0) & (other < self.size)
+        inside[inside] = self._group[other[inside]] == self._group[inside]
+        return inside
 
     def _score_matching_rows(self, index: Postings, words: Collection[str], *, scale: bool) -> Numbers:
         """Return a score for each row.

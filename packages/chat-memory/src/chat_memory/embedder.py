@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Protocol, final, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,15 @@ _WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
 _MAX_CHARACTERS: Final = 20_000
 """Maximum number of characters that are embedded. The tokenizer blocks other threads, so the rest is ignored."""
 _TOKENS: Final = "tokenizers/l2_supercat_tokenizer_config.json"
+
+
+@runtime_checkable
+class WordEmbedder(Protocol):
+    """Protocol for an embedder that can compute vectors of single words at negligible cost."""
+
+    def embed_words(self, words: Sequence[str], /) -> npt.NDArray[np.float32]:
+        """Return a vector of length 1 for each word, or a vector of zeros for an unknown word."""
+        ...
 
 
 @final

@@ -21,16 +21,17 @@ from chat_core import RecalledNote
 from chat_core.clock import utc_clock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ChatError, UsageError
+from chat_core.messages.token_estimate import estimate_text
 from chat_core.provider import EmbeddingsProvider
 
 from chat_memory._base_memory import utc_now
 from chat_memory._embedding import embed_batch, embed_texts, embedder_name
 from chat_memory._postings import Numbers
-from chat_memory._related_words import WordEmbedder
 from chat_memory._scope_index import IndexCache, ScopeIndex, compare_vectors
 from chat_memory._score import default_gate, score_components
 from chat_memory.cached_embedder import CachedEmbedder
 from chat_memory.confidence import effective_confidence
+from chat_memory.embedder import WordEmbedder
 from chat_memory.facts import Fact
 from chat_memory.memory import Memory
 from chat_memory.passages import Document, DocumentFilter
@@ -96,6 +97,8 @@ class Recall:
         weights: the weights of the score.
         max_scopes: maximum number of indexes that are kept.
         where: a filter for the documents that may be found. Default: all.
+        words: object that computes vectors of single words, such as `LocalEmbedder()`, so that words of similar meaning
+            are found. Default: the embedder, if it implements `WordEmbedder`.
         now: function that returns the current time, for the confidence in facts.
     """
 
@@ -109,6 +112,7 @@ class Recall:
         weights: Weights | None = None,
         max_scopes: int = 100,
         where: DocumentFilter | None = None,
+        words: WordEmbedder | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         if gate is not None and not gate >= 0:
@@ -130,7 +134,8 @@ class Recall:
         self._weights = weights or Weights()
         self._where = where
         self._now = utc_clock(now)
-        words = self._question_embedder if isinstance(self._question_embedder, WordEmbedder) else None
+        if words is None and isinstance(self._question_embedder, WordEmbedder):
+            words = self._question_embedder
         self._indexes = IndexCache(memory, None if embedder is None else self._model, max_scopes, words)
 
     async def search(
@@ -139,7 +144,7 @@ class Recall:
         question: str,
         *,
         limit: int = 10,
-        max_characters: int = 6000,
+        max_tokens: int = 1500,
         where: DocumentFilter | None = None,
     ) -> RecallResult:
         """Return the documents that are relevant to a question, best first.
@@ -148,14 +153,14 @@ class Recall:
             scope: the name of the scope to search.
             question: a question or any other text.
             limit: the maximum number of matches.
-            max_characters: the maximum number of characters of all matches together. A match that does not fit is
+            max_tokens: the maximum estimated number of tokens of all matches together. A match that does not fit is
                 left out.
             where: a filter for the documents that may be found. Default: the filter passed to the constructor.
 
         Raises:
             UsageError: a limit is less than 1.
         """
-        for name, value in (("limit", limit), ("max_characters", max_characters)):
+        for name, value in (("limit", limit), ("max_tokens", max_tokens)):
             if value < 1:
                 msg = f"{name} must be at least 1, not {value!r}"
                 raise UsageError(msg)
@@ -169,7 +174,7 @@ class Recall:
         ranking = await finish_in_thread(partial(self._rank_documents, index, question, vector, near, where))
         matches = await self._read_matches(scope, index, ranking, limit)
         degraded = self._embedder is not None and (vector is None or index.without_vector > 0)
-        return RecallResult(_limit_matches(matches, max_characters), size, degraded)
+        return RecallResult(_limit_matches(matches, max_tokens), size, degraded)
 
     async def recall(self, scope: str, question: str, /) -> list[RecalledNote]:
         """Return notes for a model about the documents that are relevant to a question, best first.
@@ -389,10 +394,11 @@ def _shorten_question(question: str) -> str:
     return f"{question[:half]} {question[-half:]}"
 
 
-def _limit_matches(matches: Sequence[Match], characters: int) -> tuple[Match, ...]:
+def _limit_matches(matches: Sequence[Match], tokens: int) -> tuple[Match, ...]:
     kept: list[Match] = []
     for match in matches:
-        if len(match.document.text) <= characters:
-            characters -= len(match.document.text)
+        size = estimate_text(match.document.text)
+        if size <= tokens:
+            tokens -= size
             kept.append(match)
     return tuple(kept)

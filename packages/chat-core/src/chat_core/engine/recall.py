@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chat_core.messages import Recalled, RecalledNote, Turn
+from chat_core.messages.token_estimate import estimate_text
 from chat_core.recall import RecallListener
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def _limit_notes(notes: Sequence[RecalledNote], settings: RecallSettings) -> tup
     """Return the notes that fit into the limits of the settings, in order. Notes that do not fit are omitted."""
     kept: tuple[RecalledNote, ...] = ()
     for note in notes:
-        if len(kept) < settings.max_notes and len(Recalled((*kept, note)).text) <= settings.max_characters:
-            kept = (*kept, note)
+        longer = (*kept, note)
+        if len(longer) <= settings.max_notes and estimate_text(Recalled(longer).text) <= settings.max_tokens:
+            kept = longer
     return kept
