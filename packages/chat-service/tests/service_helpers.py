@@ -22,6 +22,7 @@ from chat_inbox.__main__ import listen
 from chat_service import BearerTokens, Service, ServiceSettings, hash_token
 from chat_service.context import ServiceContext
 from chat_service.live_text import LiveText
+from chat_service.memory_routes import UserMemory
 from chat_service.session_routes import CloseJobs
 from chat_service.signals import Signals
 from chat_store import ConversationMeta, ConversationStore, Job
@@ -74,6 +75,7 @@ def build_service(
     may_decide: MayDecide = owner_may_decide,
     close_jobs: CloseJobs = no_jobs,
     settings: ServiceSettings | None = None,
+    memory: UserMemory | None = None,
     secret: bytes | None = None,
 ) -> Service:
     engine = AgentEngine(model, AgentConfig())
@@ -85,6 +87,7 @@ def build_service(
         may_decide=may_decide,
         close_jobs=close_jobs,
         settings=settings or ServiceSettings(poll_seconds=0.2),
+        memory=memory,
         secret=secret,
     )
 

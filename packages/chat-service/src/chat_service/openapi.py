@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Final, TypeAlias
 
 from chat_service.openapi_clients import SCHEMAS, client_paths
+from chat_service.openapi_memory import MEMORY_SCHEMAS, memory_paths
 from chat_service.problems import CODES
 from chat_service.request_values import MAX_TITLE
 from chat_service.session_archive import FORMAT, VERSION
@@ -290,18 +291,19 @@ def _session_paths(settings: ServiceSettings) -> Json:
     }
 
 
-def build_document(settings: ServiceSettings) -> Json:
+def build_document(settings: ServiceSettings, *, has_memory: bool = False) -> Json:
     """Return the OpenAPI document.
 
     Args:
         settings: limits of the service.
+        has_memory: whether the service has the routes for the memory of a user.
     """
     return {
         "openapi": "3.1.0",
         "info": {"title": "chat-service", "version": version("chat-service")},
-        "paths": _paths(settings),
+        "paths": {**_paths(settings), **(memory_paths(settings) if has_memory else {})},
         "components": {
-            "schemas": {**_SCHEMAS, **SCHEMAS},
+            "schemas": {**_SCHEMAS, **SCHEMAS, **(MEMORY_SCHEMAS if has_memory else {})},
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"bearer": []}],

@@ -37,6 +37,7 @@ from chat_service.health_routes import HealthRoutes
 from chat_service.hosts import HostGuard
 from chat_service.inbox_access import create_inbox
 from chat_service.live_text import LiveText
+from chat_service.memory_routes import MemoryRoutes, UserMemory
 from chat_service.metrics import MetricsRoutes
 from chat_service.openai_routes import OpenAIRoutes
 from chat_service.openapi import build_document
@@ -92,6 +93,8 @@ class Service:
             same transaction.
         settings: limits and times.
         workflows: the workflows that the service makes available. By default, it has none.
+        memory: the memory of the users, such as `chat_memory.owner_memory.OwnerMemory`, for the routes in
+            `/api/v1/memory`. The model receives notes from the memory of the engine's `AgentConfig`.
         secret: key that signs exports and the forms of the inbox, at least 32 bytes. All processes that serve one
             site must share it. Default: a random key, so that exports are not accepted after a restart.
 
@@ -110,6 +113,7 @@ class Service:
         close_jobs: CloseJobs = no_jobs,
         settings: ServiceSettings | None = None,
         workflows: ServiceWorkflows | None = None,
+        memory: UserMemory | None = None,
         secret: bytes | None = None,
     ) -> None:
         if not callable(may_decide) or iscoroutinefunction(may_decide):
@@ -121,6 +125,7 @@ class Service:
         self._limits = RateLimits(self._settings.requests_per_minute, time.monotonic)
         self._signals = Signals(store)
         live = LiveText(self._signals)
+        self._memory = memory
         context = ServiceContext(engine, flow, store, may_decide, self._settings, self._signals, live)
         runs = Runs(context)
         self._worker = Worker(context, runs)
@@ -129,24 +134,22 @@ class Service:
         self._text = SharedText(store, context.live)
         self._stack: AsyncExitStack | None = None
         follower = Follower(context, runs)
-        chat = ChatRoutes(context, runs, follower, self._require_principal)
         client_runs, events = ClientRuns(context, runs), EngineEvents(context, runs)
-        front_ends = FrontEndRoutes(context, runs, client_runs, events, self._require_principal)
         sessions = SessionRoutes(context, runs, self._require_principal, self._jobs_of_closed_sessions(close_jobs))
         self._inbox = create_inbox(
             store, authenticate, may_decide, secret, workflows.describe if workflows else describe_nothing
         )
-        health = HealthRoutes(store, lambda: self._stack is not None)
         self._app = Starlette(
             routes=[
-                *health.routes(),
+                *HealthRoutes(store, lambda: self._stack is not None).routes(),
                 *MetricsRoutes(context, self._require_principal).routes(),
-                *chat.routes(),
+                *ChatRoutes(context, runs, follower, self._require_principal).routes(),
                 *sessions.routes(),
                 *SessionArchive(context, runs, self._require_principal, ExportSignatures(secret)).routes(),
-                *front_ends.routes(),
+                *FrontEndRoutes(context, runs, client_runs, events, self._require_principal).routes(),
                 *OpenAIRoutes(context, client_runs, events, self._require_principal).routes(),
                 *SessionViews(context, runs, self._require_principal).routes(),
+                *self._memory_routes(),
                 *SocketRoutes(context, runs, follower, authenticate, self._limits.count).routes(),
                 *(workflows.routes(context, self._require_principal) if workflows is not None else ()),
                 *SignIn(authenticate, self._settings).routes(),
@@ -203,7 +206,7 @@ class Service:
 
     def openapi(self) -> dict[str, object]:
         """Return the OpenAPI document that `/openapi.json` serves."""
-        document = build_document(self._settings)
+        document = build_document(self._settings, has_memory=self._memory is not None)
         if self._workflows is not None:
             add_workflows(document, self._settings)
         return document
@@ -211,6 +214,11 @@ class Service:
     def _jobs_of_closed_sessions(self, close_jobs: CloseJobs) -> CloseJobs:
         workflows = self._workflows
         return close_jobs if workflows is None else lambda meta: [*close_jobs(meta), *workflows.close_jobs(meta)]
+
+    def _memory_routes(self) -> list[Route]:
+        if self._memory is None:
+            return []
+        return MemoryRoutes(self._memory, self._settings, self._require_principal).routes()
 
     async def _describe(self, _request: Request) -> Response:
         return json_response(self.openapi())
