@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, TypeAlias, cast, final
 
@@ -206,7 +206,7 @@ class WorkflowRoutes:
             "waiting": waiting,
         }
 
-    async def _waiting_calls(self, run_id: str, task: str) -> list[Json]:
+    async def _waiting_calls(self, run_id: str, task: str) -> Sequence[Json]:
         """Return the calls of a task that wait for a decision, with their address in the inbox."""
         conversation = conversation_of(run_id, task)
         try:
