@@ -122,10 +122,10 @@ class BackgroundAgents(Generic[PauseT_co]):
         is_taken = False
         try:
             await self._queue_due()
-            async with self._store.take_job(_kind(self._flow)) as job:
+            async with self._store.take_job(_job_kind_of(self._flow)) as job:
                 if job is not None:
                     is_taken = True
-                    await self._work(job, inject)
+                    await self._run_job(job, inject)
         except (ChatError, OSError):
             _LOG.warning("a background agent of the flow %r will be tried again", self._flow, exc_info=True)
         return is_taken
@@ -201,9 +201,9 @@ class BackgroundAgents(Generic[PauseT_co]):
             await self._close(id)
         elif not await self._has_job(id):
             revision = (await self._store.load(id)).revision
-            await self._store.apply(id, jobs=[_job(self._flow, f"{id}@{revision}")])
+            await self._store.apply(id, jobs=[_create_job(self._flow, f"{id}@{revision}")])
 
-    async def _work(self, job: StoredJob, inject: Mapping[Any, object] | None) -> None:
+    async def _run_job(self, job: StoredJob, inject: Mapping[Any, object] | None) -> None:
         """Run the agent of a job until it ends or waits, or deliver its outcome."""
         id = job.conversation  # noqa: A001 - the field's own name
         mark = await self._read_mark(id)
@@ -213,7 +213,7 @@ class BackgroundAgents(Generic[PauseT_co]):
             await self._deliver(id, mark, job.payload)
         elif await self._is_running(id, mark):
             try:
-                end = await self._run(id, mark, inject)
+                end = await self._run_agent(id, mark, inject)
                 if end is not None:
                     await self._store_end(id, mark, end)
                 elif not await self._is_running(id, mark):  # the agent was cancelled while calls waited
@@ -221,7 +221,7 @@ class BackgroundAgents(Generic[PauseT_co]):
             except (ConversationClosedError, UnknownConversationError):
                 return  # the application closed or deleted the conversation
 
-    async def _run(
+    async def _run_agent(
         self,
         id: str,  # noqa: A002 - the field's own name
         mark: Mapping[str, object],
@@ -241,7 +241,7 @@ class BackgroundAgents(Generic[PauseT_co]):
         async with self._store.open(id) as conversation:
             running = RunningDelegation.of(conversation.messages, {**mark, **progress})
             try:
-                text = await self._answer(conversation, running, name, inject)
+                text = await self._run_to_answer(conversation, running, name, inject)
                 failures = 0
             except _PAUSE_ERRORS:
                 _LOG.warning("the background agent %r needs a decision", id, exc_info=True)
@@ -261,7 +261,7 @@ class BackgroundAgents(Generic[PauseT_co]):
                 return None
             return _Outcome.done(await make_result(self._delegation, running, name, id, text), conversation.messages)
 
-    async def _answer(
+    async def _run_to_answer(
         self, conversation: OpenConversation, running: RunningDelegation, name: str, inject: Mapping[Any, object] | None
     ) -> str | None:
         """Return the answer of an agent, or `None` if it waits."""
@@ -292,7 +292,7 @@ class BackgroundAgents(Generic[PauseT_co]):
 
     async def _read_end(self, id: str) -> Mapping[str, object] | None:  # noqa: A002 - the field's own name
         """Return the stored outcome of an agent, or `None` if it has not ended."""
-        jobs = await self._store.jobs(kind=_kind(self._flow), conversation=id)
+        jobs = await self._store.jobs(kind=_job_kind_of(self._flow), conversation=id)
         return next((job.payload for job in jobs if job.key == _end_key(id)), None)
 
     async def _store_end(self, id: str, mark: Mapping[str, object], end: _Outcome) -> Mapping[str, object]:  # noqa: A002
@@ -305,7 +305,7 @@ class BackgroundAgents(Generic[PauseT_co]):
             "text": end.format_message(id, str(mark["agent"])),
             "payload": {**end.payload, "id": id},
         }
-        await self._store.apply(id, jobs=[_job(self._flow, _end_key(id), payload)])
+        await self._store.apply(id, jobs=[_create_job(self._flow, _end_key(id), payload)])
         return await self._read_end(id) or payload
 
     async def _deliver(self, id: str, mark: Mapping[str, object], end: Mapping[str, object]) -> None:  # noqa: A002
@@ -444,7 +444,7 @@ async def start_agent(store: ConversationStore, flow: str, run: RunContext, tool
             owner=run.owner,
             person=session.person,
             meta={"flow": f"{flow}/{name}", "data": {RESULT: mark}},
-            jobs=[_job(flow, id)],
+            jobs=[_create_job(flow, id)],
         )
     except ConversationExistsError:
         stored = await store.meta(id)
@@ -470,7 +470,7 @@ def _id(session: str, tool_id: str) -> str:
     return f"{session}/{tool_id}"
 
 
-def _kind(flow: str) -> str:
+def _job_kind_of(flow: str) -> str:
     return f"chat_agents:{flow}"
 
 
@@ -478,5 +478,5 @@ def _end_key(id: str) -> str:  # noqa: A002 - the field's own name
     return f"{id}#end"
 
 
-def _job(flow: str, key: str, payload: Mapping[str, object] | None = None) -> Job:
-    return Job(_kind(flow), key, payload or {}, max_attempts=_MAX_ATTEMPTS, backoff_seconds=1)
+def _create_job(flow: str, key: str, payload: Mapping[str, object] | None = None) -> Job:
+    return Job(_job_kind_of(flow), key, payload or {}, max_attempts=_MAX_ATTEMPTS, backoff_seconds=1)

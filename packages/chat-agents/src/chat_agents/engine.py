@@ -131,7 +131,7 @@ class AgentEngine:
             UsageError: two tools of the flow have the same name, a method of the flow returns a wrong value, or the
                 flow has a `Handoff`, which a chat of one flow cannot follow.
         """
-        chats = self._chats(flow)
+        chats = self._chats_of(flow)
         if chats.next_flows:
             msg = (
                 f"the flow {flow.name!r} has a Handoff, which chat() does not follow: use run(), or pass a flow "
@@ -209,7 +209,7 @@ class AgentEngine:
         Raises:
             UsageError: the flow has no background agents.
         """
-        background = self._chats(flow).background
+        background = self._chats_of(flow).background
         if background is None:
             msg = f"the flow {flow.name!r} has no background agents: return Delegation(…, background=store)"
             raise UsageError(msg)
@@ -219,7 +219,7 @@ class AgentEngine:
         def find(name: str) -> RunSettings[PauseT]:
             return self._run_settings(self._find_flow(flow, name), sources)
 
-        chats = self._chats(flow)
+        chats = self._chats_of(flow)
         chat = chats.without_instructions
         if sources:
             builder = chats.builder
@@ -240,14 +240,14 @@ class AgentEngine:
             if candidate.name == name:
                 return candidate
             known = {item.name for item in found}
-            found += [item for item in self._chats(candidate).next_flows if item.name not in known]
+            found += [item for item in self._chats_of(candidate).next_flows if item.name not in known]
         msg = (
             f"the session was handed over to the flow {name!r}, but {flow.name!r} has no Handoff that leads to it: "
             f"run {name!r}, or add the Handoff"
         )
         raise UsageError(msg)
 
-    def _chats(self, flow: AgentFlow[PauseT]) -> _FlowChats[PauseT]:
+    def _chats_of(self, flow: AgentFlow[PauseT]) -> _FlowChats[PauseT]:
         require_flow(flow)
         return cast("_FlowChats[PauseT]", self._find_chats(_FlowKey(cast("AgentFlow[Paused]", flow))))
 

@@ -89,7 +89,10 @@ class BatchJobs(Generic[OutT, PauseT]):
             raise UsageError(msg)
         data: dict[str, object] = {"conversations": ids, "name": new_name()}
         await self._store.create(
-            Messages(), id=id, meta={"flow": FLOW, "title": f"Batch {id}", "data": data}, jobs=[self._job(id, 0)]
+            Messages(),
+            id=id,
+            meta={"flow": FLOW, "title": f"Batch {id}", "data": data},
+            jobs=[self._create_step_job(id, 0)],
         )
 
     async def work(self, job: StoredJob) -> None:
@@ -161,7 +164,7 @@ class BatchJobs(Generic[OutT, PauseT]):
             if record.cancelled or not prepared:
                 reason = "BatchCancelledError: the batch was cancelled before it was submitted"
                 failures |= dict.fromkeys([item.member.id for item in prepared], reason)
-                await self._end(job, "cancelled" if record.cancelled else "failed", failures)
+                await self._store_outcome(job, "cancelled" if record.cancelled else "failed", failures)
                 return
             try:
                 handle = await self._batches.submit_prepared(prepared, record.name)
@@ -169,7 +172,7 @@ class BatchJobs(Generic[OutT, PauseT]):
                 if isinstance(error, ProviderError) and (error.retryable or error.status is None):
                     raise
                 failures |= dict.fromkeys([item.member.id for item in prepared], _describe(error))
-                await self._end(job, "failed", failures)
+                await self._store_outcome(job, "failed", failures)
                 return
         data: dict[str, object] = {"handle": handle.to_json(), "failures": failures}
         await self._store.apply(job.conversation, meta={"data": data}, jobs=[self._next_job(job, FIRST_DELAY)])
@@ -242,11 +245,11 @@ class BatchJobs(Generic[OutT, PauseT]):
         assert record.handle is not None  # noqa: S101 - for type checkers
         status = await self._batches.status(record.handle)
         if status.state == "ended":
-            await self._end(job, status.outcome or "completed", await self._answer_all(job, record, status))
+            await self._store_outcome(job, status.outcome or "completed", await self._answer_all(job, record, status))
             return
         if record.cancelled and status.state == "running":
             await self._batches.cancel(record.handle)
-        await self._store.apply(job.conversation, jobs=[self._next_job(job, next_delay(_delay(job)))])
+        await self._store.apply(job.conversation, jobs=[self._next_job(job, next_delay(_delay_of(job)))])
 
     async def _answer_all(self, job: StoredJob, record: BatchRecord, status: BatchStatus) -> dict[str, str]:
         """Continue each conversation with its answer, and return the errors by conversation id.
@@ -264,7 +267,7 @@ class BatchJobs(Generic[OutT, PauseT]):
             async for result in results:
                 if result.id not in ids:
                     continue
-                error = result.error or await self._answer(result)
+                error = result.error or await self._continue_with(result)
                 if error is not None:
                     failures[result.id] = _describe(error)
                     if result.error is None and _is_temporary(error):
@@ -275,7 +278,7 @@ class BatchJobs(Generic[OutT, PauseT]):
             raise next(iter(errors.values()))
         return failures
 
-    async def _answer(self, result: BatchResult) -> Exception | None:
+    async def _continue_with(self, result: BatchResult) -> Exception | None:
         """Continue a conversation with its answer. Return the error, or `None` on success."""
         try:
             async with self._open(result.id) as conversation:
@@ -288,9 +291,9 @@ class BatchJobs(Generic[OutT, PauseT]):
         """End a batch after the last attempt of a step."""
         record = await self._record(job.conversation)
         ids = record.conversations if record.retry is None else record.retry
-        await self._end(job, "failed", {**dict.fromkeys(ids, _describe(error)), **record.failures})
+        await self._store_outcome(job, "failed", {**dict.fromkeys(ids, _describe(error)), **record.failures})
 
-    async def _end(self, job: StoredJob, outcome: BatchOutcome, failures: dict[str, str]) -> None:
+    async def _store_outcome(self, job: StoredJob, outcome: BatchOutcome, failures: dict[str, str]) -> None:
         data: dict[str, object] = {"outcome": outcome, "failures": failures}
         await self._store.apply(job.conversation, meta={"data": data})
         await self._store.close(job.conversation)
@@ -312,17 +315,17 @@ class BatchJobs(Generic[OutT, PauseT]):
 
     # --- Jobs -----------------------------------------------------------------------------------------------
 
-    def _job(self, id_: str, step: int, delay: float = 0.0) -> Job:
+    def _create_step_job(self, id_: str, step: int, delay: float = 0.0) -> Job:
         at = self._now() + timedelta(seconds=delay)
         payload = {"step": step, "delay": delay}
         return Job(self._kind, f"{id_}/{step}", payload, at=at, max_attempts=MAX_ATTEMPTS)
 
     def _next_job(self, job: StoredJob, delay: float) -> Job:
         step = job.payload.get("step")
-        return self._job(job.conversation, (step if isinstance(step, int) else 0) + 1, delay)
+        return self._create_step_job(job.conversation, (step if isinstance(step, int) else 0) + 1, delay)
 
 
-def _delay(job: StoredJob) -> float:
+def _delay_of(job: StoredJob) -> float:
     """Return the delay before a job, in seconds."""
     delay = job.payload.get("delay")
     return float(delay) if isinstance(delay, (int, float)) else FIRST_DELAY

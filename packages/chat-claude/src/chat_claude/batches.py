@@ -142,11 +142,11 @@ def decode_list(body: bytes, provider: str) -> tuple[list[ListedBatch], str | No
     if not is_list(items):
         msg = f"{provider}: `data` of a list of batches must be a list, not {items!r}"
         raise InvalidResponseError(msg, path="data", raw=body)
-    batches = [_listed(mapping(item), body, provider) for item in items]
+    batches = [_parse_list_entry(mapping(item), body, provider) for item in items]
     return batches, batches[-1].id if batches and page.get("has_more") is True else None
 
 
-def _listed(batch: Mapping[str, Any], body: bytes, provider: str) -> ListedBatch:
+def _parse_list_entry(batch: Mapping[str, Any], body: bytes, provider: str) -> ListedBatch:
     try:
         created_at = datetime.fromisoformat(batch["created_at"])
         requests = sum(whole_numbers(batch["request_counts"]).values())

@@ -293,7 +293,7 @@ def _encode_tools(tools: ToolDeclarations, settings: Settings, dialect: Dialect,
     The order is the chat's tools, native tools, MCP toolsets, then the output tool.
     """
     extras = settings.extras
-    others = _other_declarations(settings, dialect, extras)
+    others = _encode_server_tools(settings, dialect, extras)
     other_names = frozenset([name for tool in others if isinstance(name := tool.get("name"), str)])
     fields = (extras.tool_fields if extras is not None else None) or {}
     ttl = cache.tools if cache.tools is not None else ""
@@ -312,7 +312,7 @@ def _to_dicts(fields: Mapping[str, Mapping[str, object]]) -> Json:
     return {name: dict(value) for name, value in fields.items()}
 
 
-def _other_declarations(settings: Settings, dialect: Dialect, extras: ClaudeOptions | None) -> list[Json]:
+def _encode_server_tools(settings: Settings, dialect: Dialect, extras: ClaudeOptions | None) -> list[Json]:
     native: list[NativeTool | Mapping[str, object]] = [*dialect.tools]
     servers: list[McpServer] = [*dialect.mcp_servers]
     if extras is not None:

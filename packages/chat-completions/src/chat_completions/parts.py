@@ -207,12 +207,12 @@ def wire_ids(turn: Turn, dialect: Dialect) -> list[str]:
     ids: list[str] = []
     own = turn.metadata is None or turn.metadata.provider in {None, dialect.provider}
     for tool in turn.tools:
-        id_ = _accepted_id(tool.call_id or tool.id, dialect, own=own)
-        ids.append(id_ if id_ not in ids else _accepted_id(tool.id, dialect, own=own))
+        id_ = _shorten_call_id(tool.call_id or tool.id, dialect, own=own)
+        ids.append(id_ if id_ not in ids else _shorten_call_id(tool.id, dialect, own=own))
     return ids
 
 
-def _accepted_id(id_: str, dialect: Dialect, *, own: bool) -> str:
+def _shorten_call_id(id_: str, dialect: Dialect, *, own: bool) -> str:
     if dialect.short_call_ids:
         return id_ if SHORT_ID.fullmatch(id_) else sha256(id_.encode(errors="surrogatepass")).hexdigest()[:9]
     if own or len(id_) <= MAX_ID_LENGTH:

@@ -37,41 +37,42 @@ def to_html(value: Messages | Content | ChatResponse | StructuredResponse[Any] |
         value: conversation, message, response, pause or usage.
     """
     if isinstance(value, Messages):
-        return "".join(map(_message, value))
+        return "".join(map(_render_message, value))
     if isinstance(value, Content):
-        return _message(value)
+        return _render_message(value)
     if isinstance(value, (ChatResponse, StructuredResponse)):
-        return "".join(map(_part, value.turn.parts)) + to_html(value.usage)
+        return "".join(map(_render_part, value.turn.parts)) + to_html(value.usage)
     if isinstance(value, Paused):
-        return _pause(value)
-    return f"<p><small>{_text(str(value))}</small></p>"
+        return _render_pause(value)
+    return f"<p><small>{_render_text(str(value))}</small></p>"
 
 
-def _message(content: Content) -> str:
-    parts = "".join(_part(part) for turn in content.turns for part in turn.parts)
+def _render_message(content: Content) -> str:
+    parts = "".join(_render_part(part) for turn in content.turns for part in turn.parts)
     return f"<section><b>{content.role}</b>{parts}</section>"
 
 
-def _part(part: Part | Tool) -> str:
+def _render_part(part: Part | Tool) -> str:
     match part:
         case Text(text=text):
-            return f'<p style="white-space: pre-wrap">{_text(text)}</p>'
+            return f'<p style="white-space: pre-wrap">{_render_text(text)}</p>'
         case Reasoning(text=text):
-            return f'<details><summary>reasoning</summary><p style="white-space: pre-wrap">{_text(text)}</p></details>'
+            body = f'<p style="white-space: pre-wrap">{_render_text(text)}</p>'
+            return f"<details><summary>reasoning</summary>{body}</details>"
         case Tool():
             status = type(part.status).__name__.lower()
-            result = f"<pre>{_text(part.result_text())}</pre>" if part.resolved else ""
+            result = f"<pre>{_render_text(part.result_text())}</pre>" if part.resolved else ""
             call = f"{part.name} {dumps(part.effective_arguments)}"
-            return f"<div><code>{_text(call)}</code> <small>{status}</small>{result}</div>"
+            return f"<div><code>{_render_text(call)}</code> <small>{status}</small>{result}</div>"
         case File():
-            return f"<p><small>file {_text(part.name or part.mime)}</small></p>"
+            return f"<p><small>file {_render_text(part.name or part.mime)}</small></p>"
         case Structured():
-            return f"<pre>{_text(dumps(part.value))}</pre>"
+            return f"<pre>{_render_text(dumps(part.value))}</pre>"
         case _:
             return f"<p><small>{type(part).__name__.lower()}</small></p>"
 
 
-def _pause(paused: Paused) -> str:
+def _render_pause(paused: Paused) -> str:
     rows = [
         (
             wait.name,
@@ -82,14 +83,14 @@ def _pause(paused: Paused) -> str:
         )
         for wait in paused.waiting
     ]
-    body = "".join(f"<tr>{_cells(row, 'td')}</tr>" for row in rows)
-    head = f"<thead><tr>{_cells(_WAIT_COLUMNS, 'th')}</tr></thead>"
+    body = "".join(f"<tr>{_render_cells(row, 'td')}</tr>" for row in rows)
+    head = f"<thead><tr>{_render_cells(_WAIT_COLUMNS, 'th')}</tr></thead>"
     return f"<p><b>{paused.reason}</b></p><table>{head}<tbody>{body}</tbody></table>{to_html(paused.usage)}"
 
 
-def _cells(texts: Iterable[str], tag: str) -> str:
-    return "".join(f"<{tag}>{_text(text)}</{tag}>" for text in texts)
+def _render_cells(texts: Iterable[str], tag: str) -> str:
+    return "".join(f"<{tag}>{_render_text(text)}</{tag}>" for text in texts)
 
 
-def _text(text: str) -> str:
+def _render_text(text: str) -> str:
     return escape(escape_invisible(text))

@@ -46,7 +46,7 @@ class Usage:
         )
         if not _INTEGER.issuperset(map(type, counts)) or min(counts) < 0:
             for name, count in zip(_COUNTS, counts, strict=True):
-                object.__setattr__(self, name, _whole_number(count))
+                object.__setattr__(self, name, _parse_whole_number(count))
 
     @property
     def total_tokens(self) -> int:
@@ -116,7 +116,7 @@ def _is_duration(seconds: object) -> bool:
     return type(seconds) in {int, float} and 0 <= cast("float", seconds) < math.inf
 
 
-def _whole_number(value: object) -> int:
+def _parse_whole_number(value: object) -> int:
     if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
         return 0
     return int(value)

@@ -154,7 +154,7 @@ def _encode_part(part: Part, dialect: Dialect, *, made: bool = False) -> list[Js
     """
     match part:
         case Text(text, opaque):
-            further = _further_fields(opaque, dialect)
+            further = _encode_opaque_fields(opaque, dialect)
             return [{"text": text, **further}] if text or further else []
         case Reasoning():
             return _thought_part(part, dialect)
@@ -168,7 +168,7 @@ def _encode_part(part: Part, dialect: Dialect, *, made: bool = False) -> list[Js
             return _raise_unsupported(part, dialect)
 
 
-def _further_fields(opaque: Opaque | None, dialect: Dialect) -> Json:
+def _encode_opaque_fields(opaque: Opaque | None, dialect: Dialect) -> Json:
     data = own_data(opaque, dialect.provider)
     further = dict(mapping(data.get("part")))
     if signature := data.get(SIGNATURE):
@@ -180,7 +180,7 @@ def _thought_part(part: Reasoning, dialect: Dialect) -> list[Json]:
     """Return a list with the thought in the API's format, or an empty list if another provider produced the thought."""
     if part.opaque is None or part.opaque.provider != dialect.provider:
         return []
-    thought: Json = {"text": part.text, "thought": True} | _further_fields(part.opaque, dialect)
+    thought: Json = {"text": part.text, "thought": True} | _encode_opaque_fields(part.opaque, dialect)
     if part.signature:
         thought[SIGNATURE] = part.signature
     return [thought]
@@ -200,7 +200,7 @@ def file_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
     Raises:
         UnsupportedPartError: the models do not accept the file.
     """
-    return _blob_part(file, dialect, made=made) | _further_fields(file.opaque, dialect)
+    return _blob_part(file, dialect, made=made) | _encode_opaque_fields(file.opaque, dialect)
 
 
 def _blob_part(file: File, dialect: Dialect, *, made: bool = False) -> Json:
@@ -251,7 +251,7 @@ def _call_part(tool: Tool, dialect: Dialect, *, ids: bool) -> Json:
     call: Json = {"name": tool.name, "args": dict(tool.call.arguments)}
     if ids and tool.call_id:
         call["id"] = tool.call_id
-    return {"functionCall": call | dict(mapping(data.get("call")))} | _further_fields(tool.call.opaque, dialect)
+    return {"functionCall": call | dict(mapping(data.get("call")))} | _encode_opaque_fields(tool.call.opaque, dialect)
 
 
 def _result_parts(tool: Tool, dialect: Dialect, *, ids: bool) -> list[Json]:

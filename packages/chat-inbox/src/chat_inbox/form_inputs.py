@@ -49,7 +49,7 @@ def read_date(schema_format: object, value: str) -> tuple[DateKind, str, str] | 
     if not value:
         return kind, "", "Z" if kind == "datetime" else ""
     found = _PATTERN.fullmatch(value)
-    if found is None or _parse(kind, value.replace(" ", "T")) is None:
+    if found is None or _parse_moment(kind, value.replace(" ", "T")) is None:
         return None
     day, minutes, seconds, zone = found.group("date", "minutes", "seconds", "zone")
     if zone and kind != "datetime":
@@ -71,7 +71,7 @@ def write_date(kind: DateKind, text: str, zone: str) -> str:
     Raises:
         ValueError: the text is not a valid date or time. The message describes the expected format.
     """
-    parsed = _parse(kind, text)
+    parsed = _parse_moment(kind, text)
     if parsed is None:
         msg = f"write {_EXAMPLES[kind]}" if not text else f"{text[:60]!r} is not {_EXAMPLES[kind]}"
         raise ValueError(msg)
@@ -91,7 +91,7 @@ def describe_zone(kind: str, zone: str) -> str:
     return {"Z": "in UTC", "": "without a time zone"}.get(zone, f"in UTC{zone}")
 
 
-def _parse(kind: DateKind, text: str) -> date | time | datetime | None:
+def _parse_moment(kind: DateKind, text: str) -> date | time | datetime | None:
     """Return the date or time that a text represents, or None if the text is invalid."""
     try:
         match kind:

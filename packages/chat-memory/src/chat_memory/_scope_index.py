@@ -54,7 +54,7 @@ class ScopeIndex:
     ) -> None:
         self.revision: int = changes.revision
         self.read_at: float = monotonic() if known is None or changes.changed is None else known.read_at
-        documents, changed = _changed_documents(changes, known)
+        documents, changed = _find_changed_documents(changes, known)
         stems_of = {document.id: Counter(stems(document.text)) for document in documents}
         self.text: TextIndex = TextIndex(documents, stems_of, known and known.text, changed)
         self.related: RelatedWords | None = None
@@ -113,7 +113,9 @@ class ScopeIndex:
         return vectors
 
 
-def _changed_documents(changes: ScopeChanges, known: ScopeIndex | None) -> tuple[Sequence[Document], Collection[int]]:
+def _find_changed_documents(
+    changes: ScopeChanges, known: ScopeIndex | None
+) -> tuple[Sequence[Document], Collection[int]]:
     """Return the documents to index, and the ids of documents of `known` that were replaced or deleted."""
     if changes.changed is not None:
         return changes.documents, changes.changed

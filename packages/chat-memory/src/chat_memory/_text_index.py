@@ -97,7 +97,7 @@ class TextIndex:
         postings: the rows that contain each stem.
         dates: rows by each word of their date.
         speakers: rows by each word of their speaker's name.
-        properties: the columns of `_properties()` for each row.
+        properties: the columns of `_measure_document()` for each row.
     """
 
     def __init__(
@@ -121,7 +121,9 @@ class TextIndex:
         self.postings: Postings = Postings(zip(rows, counts, strict=True), earlier and earlier.postings, self.moved)
         self.dates: Postings = Postings(zip(rows, dates, strict=True), earlier and earlier.dates, self.moved)
         self.speakers: Postings = Postings(zip(rows, speakers, strict=True), earlier and earlier.speakers, self.moved)
-        properties: Numbers = np.array([_properties(*pair) for pair in zip(new, counts, strict=True)], dtype=np.float64)
+        properties: Numbers = np.array(
+            [_measure_document(*pair) for pair in zip(new, counts, strict=True)], dtype=np.float64
+        )
         self.properties: Numbers = self.move_rows(earlier and earlier.properties, properties.reshape(len(new), 3))
         self._tells_time, self._asks, lengths = self.properties.T.copy()
         every: Rows = np.arange(self.size, dtype=np.intp)
@@ -318,7 +320,7 @@ def _transcript_position(document: Document) -> tuple[str, int, int]:
     return conversation, document.position or 0, document.id
 
 
-def _properties(document: Document, counts: Counter[str]) -> tuple[float, float, float]:
+def _measure_document(document: Document, counts: Counter[str]) -> tuple[float, float, float]:
     """Return whether a document contains a time expression, whether it ends with a question mark, and its length."""
     return (
         float(not TIME_STEMS.isdisjoint(counts)),

@@ -70,7 +70,7 @@ class CachedEmbedder:
         """Implement `EmbeddingsProvider.embed()`. Only new texts are sent."""
         if options != ChatOptions():
             return await self.embedder.embed(texts, options)
-        keys = {text: self._hash(text) for text in texts}
+        keys = {text: self._hash_text(text) for text in texts}
         known = await self._read_or_miss(list(keys.values()))
         new = [text for text, key in keys.items() if key not in known]
         response = await embed_texts(self.embedder, new) if new else EmbeddingsResponse(())
@@ -85,7 +85,7 @@ class CachedEmbedder:
         """Close the file."""
         await finish_in_thread(self._pool.close)
 
-    def _hash(self, text: str) -> str:
+    def _hash_text(self, text: str) -> str:
         """Return a hash of the text and of everything else that its vector depends on: provider, model, dimensions."""
         key = [self.metadata.name, self.metadata.model, text]
         if self.metadata.dimensions is not None:
@@ -94,22 +94,22 @@ class CachedEmbedder:
 
     async def _read_or_miss(self, keys: Sequence[str]) -> dict[str, bytes]:
         try:
-            return await finish_in_thread(lambda: self._read(keys))
+            return await finish_in_thread(lambda: self._read_vectors(keys))
         except (OSError, ChatError) as error:
             _log.warning("the cache of vectors cannot be read, so all texts are embedded: %s", error)
             return {}
 
     async def _write_or_warn(self, vectors: Mapping[str, bytes]) -> None:
         try:
-            await finish_in_thread(lambda: self._write(vectors))
+            await finish_in_thread(lambda: self._write_vectors(vectors))
         except (OSError, ChatError) as error:
             _log.warning("vectors are not cached, because the cache cannot be written: %s", error)
 
-    def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
+    def _read_vectors(self, keys: Sequence[str]) -> dict[str, bytes]:
         with self._pool.read() as connection:
             return cast("dict[str, bytes]", dict(connection.execute(_READ, (dumps(list(keys)),)).fetchall()))
 
-    def _write(self, vectors: Mapping[str, bytes]) -> None:
+    def _write_vectors(self, vectors: Mapping[str, bytes]) -> None:
         with self._pool.write() as connection:
             connection.executemany("INSERT OR IGNORE INTO chat_memory_cache VALUES (?, ?)", list(vectors.items()))
 

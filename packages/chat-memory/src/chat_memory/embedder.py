@@ -64,7 +64,7 @@ class LocalEmbedder:
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         """Implement `EmbeddingsProvider.embed()`. Options have no effect."""
         del options
-        vectors = await finish_in_thread(lambda: [self._mean(text) for text in texts])
+        vectors = await finish_in_thread(lambda: [self._average_vectors(text) for text in texts])
         return EmbeddingsResponse(tuple(vectors))
 
     def embed_words(self, words: Sequence[str], /) -> npt.NDArray[np.float32]:
@@ -77,7 +77,7 @@ class LocalEmbedder:
         sums = [weights[found].sum(axis=0, dtype=np.float32) for found in ids]
         return normalize_rows(np.array(sums, dtype=np.float32).reshape(len(ids), weights.shape[1]))
 
-    def _mean(self, text: str) -> tuple[float, ...]:
+    def _average_vectors(self, text: str) -> tuple[float, ...]:
         tokens, weights = self._model
         # `encode_batch()` would start threads of its own.
         ids = tokens.encode(text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode(), add_special_tokens=False).ids

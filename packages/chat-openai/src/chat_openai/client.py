@@ -223,7 +223,7 @@ class _BatchingProvider(_ChatProvider[WireT]):
             ChatError: the request failed.
         """
         read = partial(decode_status, provider=self.metadata.name)
-        return await self._wire.fetch_decoded(self._get(_path(batch)), read)
+        return await self._wire.fetch_decoded(self._get(_batch_path(batch)), read)
 
     @asynccontextmanager
     async def batch_results(self, batch: Batch) -> AsyncGenerator[AsyncIterator[BatchItem], None]:
@@ -234,7 +234,7 @@ class _BatchingProvider(_ChatProvider[WireT]):
         """
         provider, wire = self.metadata.name, self._wire
         read = partial(decode_item, provider=provider, decode=wire.decode_response, response_error=wire.response_error)
-        files = await wire.fetch_decoded(self._get(_path(batch)), partial(decode_files, provider=provider))
+        files = await wire.fetch_decoded(self._get(_batch_path(batch)), partial(decode_files, provider=provider))
         requests = [self._get(f"/files/{quote(id_, safe='')}/content", stream=True) for id_ in files]
         async with AsyncExitStack() as stack:
             yield _FileItems([partial(wire.open_lines, request, read) for request in requests], stack)
@@ -245,13 +245,13 @@ class _BatchingProvider(_ChatProvider[WireT]):
         Raises:
             ChatError: the request failed.
         """
-        await self._wire.fetch(self.endpoint.request(f"{_path(batch)}/cancel", b"", None, stream=False))
+        await self._wire.fetch(self.endpoint.request(f"{_batch_path(batch)}/cancel", b"", None, stream=False))
 
     def _get(self, path: str, *, stream: bool = False) -> Request:
         return self.endpoint.request(path, b"", None, stream=stream, framing="json-lines", method="GET")
 
 
-def _path(batch: Batch) -> str:
+def _batch_path(batch: Batch) -> str:
     return f"/batches/{quote(batch.id, safe='')}"
 
 

@@ -32,7 +32,7 @@ def compiled_file(folder: Path, source: Path) -> Path:
     Raises:
         OSError: the module cannot be read.
     """
-    return folder / f"{_digest(source)[:32]}-wasmtime-{version('wasmtime')}.cwasm"
+    return folder / f"{_hash_file(source)[:32]}-wasmtime-{version('wasmtime')}.cwasm"
 
 
 def compile_module(folder: Path, source: Path) -> str:
@@ -55,8 +55,8 @@ def compile_module(folder: Path, source: Path) -> str:
         raise UsageError(msg) from error
     digest = hashlib.sha256(data).hexdigest()
     # The digest is written last, so that a file without it is known to be incomplete.
-    _write(target, data)
-    _write(target.with_suffix(".sha256"), digest.encode())
+    _write_module(target, data)
+    _write_module(target.with_suffix(".sha256"), digest.encode())
     return digest
 
 
@@ -76,12 +76,12 @@ def load_module(engine: wasmtime.Engine, file: Path, digest: str | None) -> wasm
         for path in (file.parent, file) if digest else (file.parent, file, recorded):
             _require_private(path)
         expected = digest or recorded.read_text(encoding="ascii")
-        before = _stamp(file)
-        if _digest(file) != expected:
+        before = _file_stamp(file)
+        if _hash_file(file) != expected:
             msg = f"the compiled module {file} has another digest than expected: remove it, and compile it again"
             raise UsageError(msg)
         module = wasmtime.Module.deserialize_file(engine, str(file))
-        after = _stamp(file)
+        after = _file_stamp(file)
     except FileNotFoundError as error:
         msg = f"there is no compiled module {file}: compile it first"
         raise UsageError(msg) from error
@@ -110,17 +110,17 @@ def _require_private(path: Path) -> None:
         raise UsageError(msg)
 
 
-def _stamp(file: Path) -> tuple[int, int, int, int]:
+def _file_stamp(file: Path) -> tuple[int, int, int, int]:
     status = file.lstat()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _digest(file: Path) -> str:
+def _hash_file(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _write(target: Path, data: bytes) -> None:
+def _write_module(target: Path, data: bytes) -> None:
     with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".tmp", delete=False) as stream:  # mode 0600
         stream.write(data)
     Path(stream.name).replace(target)

@@ -162,9 +162,9 @@ class Program:
         try:
             return self._advance(steps)
         except ProgramError as error:
-            self._ended = Ended(printed=self._output(), error=str(error))
+            self._ended = Ended(printed=self._printed_output(), error=str(error))
         except Exception as error:  # noqa: BLE001 - the interpreter raises errors of its own, and of the program
-            self._ended = Ended(printed=self._output(), error=_message(error))
+            self._ended = Ended(printed=self._printed_output(), error=_describe_error(error))
         self.close()
         return self._ended
 
@@ -233,9 +233,9 @@ class Program:
             else:
                 snapshot = self._call(snapshot)
         if self._open:
-            msg = f"the program ended without awaiting the calls {_names(tuple(self._open.values()))}: write await"
+            msg = f"the program ended without awaiting the calls {_join_names(tuple(self._open.values()))}: write await"
             raise ProgramError(msg)
-        return Ended(self._checked(snapshot.output), self._output())
+        return Ended(self._checked(snapshot.output), self._printed_output())
 
     def _call(self, snapshot: FunctionSnapshot) -> SyncSnapshot:
         name = str(snapshot.function_name)
@@ -261,7 +261,7 @@ class Program:
     def _checked(self, output: object) -> JsonValue:
         return _to_json(output, "the result of the program", self._limits.output_bytes)
 
-    def _output(self) -> str:
+    def _printed_output(self) -> str:
         return "" if self._printed is None else self._printed.output
 
 
@@ -293,7 +293,7 @@ class ProgramModel:
     ) -> Turn:
         """Implement `CompletionProvider.complete`: run the program until it calls tools or ends."""
         del tools, options, structured_output
-        steps = _steps(messages)
+        steps = _calls_by_step(messages)
         reached = await self._advance(messages, steps)
         metadata = Metadata("program")
         if isinstance(reached, Ended):
@@ -313,7 +313,7 @@ class ProgramModel:
         Args:
             messages: the conversation of the program.
         """
-        steps = _steps(messages)
+        steps = _calls_by_step(messages)
         if not steps:
             return None
         reached = await self._advance(messages, steps)
@@ -351,7 +351,7 @@ def require_interpreter(user: str) -> None:
         raise UsageError(msg)
 
 
-def _steps(messages: Messages) -> list[list[Tool]]:
+def _calls_by_step(messages: Messages) -> list[list[Tool]]:
     """Return the calls of each step of a program. The last turn of an ended program has no calls and is not a step."""
     turns = [turn for content in messages if content.role == "model" for turn in content.turns]
     return [tools for turn in turns if (tools := list(turn.tools))]
@@ -462,7 +462,7 @@ def _tool_reference(name: str) -> Callable[[], None]:
     return function
 
 
-def _message(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     import pydantic_monty  # noqa: PLC0415
 
     if isinstance(error, (pydantic_monty.MontySyntaxError, pydantic_monty.MontyRuntimeError)):
@@ -476,7 +476,7 @@ def _message(error: Exception) -> str:
     return text if len(text) <= _MAX_ERROR else f"{text[: _MAX_ERROR // 2]}\n…\n{text[-_MAX_ERROR // 2 :]}"
 
 
-def _names(calls: Calls) -> str:
+def _join_names(calls: Calls) -> str:
     return ", ".join(f"{call.name}()" for call in calls)
 
 

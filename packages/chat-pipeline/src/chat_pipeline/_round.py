@@ -61,7 +61,7 @@ class Round:
     async def run(self) -> tuple[float, dict[str, Outcome]]:
         """Execute the tasks that have not ended. Return the start time of the round and the outcomes of all tasks."""
         # The recorded start keeps its value when DBOS repeats the round after a crash.
-        begin = await DBOS.run_step_async({"name": "begin"}, _now)
+        begin = await DBOS.run_step_async({"name": "begin"}, _utc_now)
         self._deadline = begin + self.seconds
         loop = asyncio.get_running_loop()
         self._found = {task.id: loop.create_future() for task in self.workflow.tasks}
@@ -73,7 +73,7 @@ class Round:
             else:
                 pending.append(asyncio.create_task(self._run_step(task, DBOS.reserve_step())))
         # The watcher has its own context and is not part of the workflow, so DBOS does not record its calls.
-        watcher = asyncio.create_task(self._watch(), context=Context())
+        watcher = asyncio.create_task(self._wait_for_cancellation(), context=Context())
         try:
             await self._finish([*pending], watcher)
         finally:
@@ -92,10 +92,10 @@ class Round:
         steps.cancel()
         await asyncio.gather(steps, return_exceptions=True)
         watcher.result()
-        await DBOS.run_step_async({"name": "cancelled"}, _now)  # DBOS raises if the run was cancelled
+        await DBOS.run_step_async({"name": "cancelled"}, _utc_now)  # DBOS raises if the run was cancelled
         raise asyncio.CancelledError
 
-    async def _watch(self) -> None:
+    async def _wait_for_cancellation(self) -> None:
         """Wait until the run is cancelled."""
         while True:
             await asyncio.sleep(_LOOK_FOR_CANCEL)
@@ -116,9 +116,9 @@ class Round:
             if outcome["kind"] != "completed":
                 return HeldTask(kind="skipped", because=item, at=time.time())
         async with self.slots:
-            return await self._attempt(task)
+            return await self._execute_with_retries(task)
 
-    async def _attempt(self, task: Task) -> Outcome:
+    async def _execute_with_retries(self, task: Task) -> Outcome:
         """Execute a task, and retry it after retryable failures."""
         outcome, retryable = await self._attempt_once(task)
         for _ in range(task.retry_attempts):
@@ -149,7 +149,7 @@ class Round:
         return FailedTask(kind="timed_out", error=f"the task exceeded {exceeded}", at=time.time()), True
 
     async def _call(self, task: Task) -> CompletedTask | WaitingTask:
-        context: dict[str, JsonValue] = {"input": self.given, "tasks": await self._outputs(task)}
+        context: dict[str, JsonValue] = {"input": self.given, "tasks": await self._outputs_of_dependencies(task)}
         config = render(dict(task.config), context)
         runtime = self.runtimes[task.runtime]
         values: Mapping[str, JsonValue] = config if isinstance(config, dict) else {}
@@ -166,7 +166,7 @@ class Round:
             raise TaskError(msg)
         return CompletedTask(kind="completed", output=output, at=time.time())
 
-    async def _outputs(self, task: Task) -> JsonValue:
+    async def _outputs_of_dependencies(self, task: Task) -> JsonValue:
         """Return the outputs of the direct and indirect dependencies of a task.
 
         In a recovered run, DBOS may return the recorded outcome of a dependency before those of its own dependencies.
@@ -189,5 +189,5 @@ def task_of(name: str) -> str | None:
     return name.removeprefix("task ") if name.startswith("task ") else None
 
 
-def _now() -> float:
+def _utc_now() -> float:
     return time.time()

@@ -153,7 +153,9 @@ class _Ticker:
             self._active += 1
             if self._active == 1:
                 self._stop = threading.Event()
-                threading.Thread(target=self._tick, args=(self._stop,), daemon=True, name="wasm-deadlines").start()
+                threading.Thread(
+                    target=self._advance_epoch, args=(self._stop,), daemon=True, name="wasm-deadlines"
+                ).start()
         try:
             yield
         finally:
@@ -162,7 +164,7 @@ class _Ticker:
                 if not self._active:
                     self._stop.set()
 
-    def _tick(self, stop: threading.Event) -> None:
+    def _advance_epoch(self, stop: threading.Event) -> None:
         while not stop.wait(_TICK):
             self._engine.increment_epoch()
 

@@ -61,7 +61,7 @@ class _Scanner:
         self._position = found.end() if found else self._position
         return self._position
 
-    def _mark(self, path: Path) -> None:
+    def _record_line(self, path: Path) -> None:
         self._lines.setdefault(path, bisect_right(self._starts, self._position))
 
     def _read_header(self) -> Path:
@@ -76,9 +76,9 @@ class _Scanner:
         path = (*path, last)
         if is_array:
             self._array_lengths[path] = self._array_lengths.get(path, 0) + 1
-            self._mark(path)
+            self._record_line(path)
         path = self._current(path)
-        self._mark(path)
+        self._record_line(path)
         self._position = end
         return path
 
@@ -103,13 +103,13 @@ class _Scanner:
         end = self._position + 1  # the equals sign
         self._position = start
         for length in range(1, len(keys) + 1):
-            self._mark((*table, *keys[:length]))
+            self._record_line((*table, *keys[:length]))
         self._position = end
         self._read_value((*table, *keys))
 
     def _read_value(self, path: Path) -> None:
         self._skip_blank()
-        self._mark(path)
+        self._record_line(path)
         if found := _STRING.match(self._text, self._position):
             self._position = found.end()
         elif self._text[self._position] == "[":

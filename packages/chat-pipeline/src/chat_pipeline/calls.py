@@ -44,7 +44,7 @@ class _ChatRuntime(Runtime):
         self._chats = dict(chats)
         self._owner = owner
 
-    def _chat(self, call: TaskCall) -> AnyChat:
+    def _find_chat(self, call: TaskCall) -> AnyChat:
         name = call.text(self._kind)
         found = self._chats.get(name)
         if found is None:
@@ -60,7 +60,7 @@ class _ChatRuntime(Runtime):
             return await chat.complete(conversation)
 
         conversation_id = await self._open(call, Messages.from_user(call.text(self._prompt)))
-        waiting = await self._run(conversation_id, work)
+        waiting = await self._run_chat(conversation_id, work)
         if waiting is not None:
             return waiting
         snapshot = await self._store.load(conversation_id)
@@ -76,7 +76,7 @@ class _ChatRuntime(Runtime):
                 await self._store.create(first, id=conversation_id, owner=self._owner)
         return conversation_id
 
-    async def _run(self, conversation_id: str, work: _Work) -> Waiting | None:
+    async def _run_chat(self, conversation_id: str, work: _Work) -> Waiting | None:
         """Run a chat on a stored conversation. Return `Waiting`, or None if the run has ended."""
         outcome = await run_conversation(self._store, conversation_id, work)
         if outcome["kind"] == "answered":
@@ -110,7 +110,7 @@ class ToolRuntime(_ChatRuntime):
 
     async def run(self, call: TaskCall) -> JsonValue | Waiting:
         """Call the tool, and return its result."""
-        chat = self._chat(call)
+        chat = self._find_chat(call)
         arguments = cast("Mapping[str, object]", call.config.get("arguments", {}))
         ended: list[object] = []
 
@@ -119,7 +119,7 @@ class ToolRuntime(_ChatRuntime):
             return ended[-1]
 
         conversation_id = await self._open(call, Messages())
-        waiting = await self._run(conversation_id, work)
+        waiting = await self._run_chat(conversation_id, work)
         return waiting or _result_of(cast("Tool", ended[-1]))
 
 
@@ -141,7 +141,7 @@ class ChatRuntime(_ChatRuntime):
 
     async def run(self, call: TaskCall) -> JsonValue | Waiting:
         """Ask the chat, and return its answer."""
-        return await self._ask(call, self._chat(call))
+        return await self._ask(call, self._find_chat(call))
 
 
 @final
@@ -165,7 +165,7 @@ class AgentRuntime(_ChatRuntime):
 
     async def run(self, call: TaskCall) -> JsonValue | Waiting:
         """Give the task to the agent, and return its answer."""
-        return await self._ask(call, self._chat(call))
+        return await self._ask(call, self._find_chat(call))
 
 
 def _result_of(tool: Tool) -> JsonValue:

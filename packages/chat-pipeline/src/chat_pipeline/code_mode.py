@@ -104,7 +104,7 @@ class _CodeDefinition(InnerChat, Generic[PauseT_co]):
         for scope in scopes:
             builder = builder.with_scoped_tools(scope)
         self._chat = builder.with_max_calls(limits.calls).build()
-        text = _DESCRIPTION + "\n".join(_signature(*item) for item in self._functions.items())
+        text = _DESCRIPTION + "\n".join(_format_signature(*item) for item in self._functions.items())
         schema = {
             "type": "object",
             "properties": {"program": {"type": "string", "description": "The Python program."}},
@@ -179,7 +179,7 @@ def _functions(declarations: Sequence[ToolDeclaration]) -> dict[str, ToolDeclara
     return found
 
 
-def _signature(name: str, declaration: ToolDeclaration) -> str:
+def _format_signature(name: str, declaration: ToolDeclaration) -> str:
     """Return the declaration of a tool as a Python function signature, with its description as a comment."""
     properties = cast("Mapping[str, Mapping[str, object]]", declaration.parameters.get("properties", {}))
     required = cast("Sequence[str]", declaration.parameters.get("required", ()))

@@ -96,7 +96,7 @@ class FileRead(_FileRuntime):
     async def run(self, call: TaskCall) -> JsonValue:
         """Return the path, the content and the number of bytes of a file."""
         folder, parts = self._find(call)
-        data = await asyncio.to_thread(_read, folder, parts)
+        data = await asyncio.to_thread(_read_file, folder, parts)
         try:
             content = data.decode()
         except UnicodeDecodeError as error:
@@ -129,7 +129,7 @@ class FileWrite(_FileRuntime):
         if len(data) > folder.max_bytes:
             msg = f"the content has {len(data)} bytes, more than the limit of {folder.max_bytes}"
             raise TaskError(msg)
-        await asyncio.to_thread(_write, folder, parts, data, call.key)
+        await asyncio.to_thread(_write_file, folder, parts, data, call.key)
         return {"path": call.text("path"), "bytes_written": len(data)}
 
 
@@ -151,8 +151,8 @@ def split_path(path: str) -> list[str]:
     return parts
 
 
-def _read(folder: Folder, parts: list[str]) -> bytes:
-    with _translated("/".join(parts)), _parent(folder, parts, create=False) as parent:
+def _read_file(folder: Folder, parts: list[str]) -> bytes:
+    with _translate_os_errors("/".join(parts)), _open_parent(folder, parts, create=False) as parent:
         # O_NONBLOCK: opening a named pipe must not wait for a writer.
         descriptor = os.open(parts[-1], _READ_FLAGS, dir_fd=parent)
         with os.fdopen(descriptor, "rb") as stream:
@@ -166,9 +166,9 @@ def _read(folder: Folder, parts: list[str]) -> bytes:
     return data
 
 
-def _write(folder: Folder, parts: list[str], data: bytes, key: str) -> None:
+def _write_file(folder: Folder, parts: list[str], data: bytes, key: str) -> None:
     temporary = f".{key.replace('/', '.')}.tmp"
-    with _translated("/".join(parts)), _parent(folder, parts, create=True) as parent:
+    with _translate_os_errors("/".join(parts)), _open_parent(folder, parts, create=True) as parent:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=parent)  # left by an attempt that was killed
         descriptor = os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=parent)
@@ -185,7 +185,7 @@ def _write(folder: Folder, parts: list[str], data: bytes, key: str) -> None:
 
 
 @contextmanager
-def _parent(folder: Folder, parts: list[str], *, create: bool) -> Generator[int]:
+def _open_parent(folder: Folder, parts: list[str], *, create: bool) -> Generator[int]:
     """Open the parent folder of a file, part by part, and yield the descriptor of this folder."""
     current = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -201,7 +201,7 @@ def _parent(folder: Folder, parts: list[str], *, create: bool) -> Generator[int]
 
 
 @contextmanager
-def _translated(path: str) -> Generator[None]:
+def _translate_os_errors(path: str) -> Generator[None]:
     """Convert `OSError` to `TaskError`.
 
     The message contains `path` from the workflow, and not the path on this machine.

@@ -68,7 +68,7 @@ class Http(Runtime):
         timeout: float = 30.0,
         max_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
-        self._allowed = {_origin(scheme, host) for host in hosts for scheme in _schemes(host)}
+        self._allowed = {_origin_of_host(scheme, host) for host in hosts for scheme in _schemes_of(host)}
         self._private = private
         self._timeout = timeout
         self._max_bytes = max_bytes
@@ -99,18 +99,18 @@ class Http(Runtime):
         addresses = await self._resolve(parts)
         connection = _Connection(parts, addresses[0], self._timeout)
         try:
-            return await asyncio.to_thread(self._send, connection, (method, _target(parts), body, headers))
+            return await asyncio.to_thread(self._send, connection, (method, _request_target(parts), body, headers))
         finally:
             connection.stop()  # ends the thread if this call was cancelled
 
     def _parse(self, url: str) -> SplitResult:
         parts = _split(url)
-        if parts is None or _key(parts) not in self._allowed:
+        if parts is None or _origin_of(parts) not in self._allowed:
             hosts = ", ".join(sorted({f"{scheme}://{host}:{port}" for scheme, host, port in self._allowed})) or "none"
             shown = _USER.sub(r"\1…@", url)
             msg = f"the URL {shown!r} is not allowed; allowed: {hosts}"
             raise TaskError(msg)
-        if not _target(parts).isascii():
+        if not _request_target(parts).isascii():
             msg = f"the URL {url!r} has a character that cannot be sent; write it as %XX"
             raise TaskError(msg)
         return parts
@@ -121,7 +121,7 @@ class Http(Runtime):
         Raises:
             TaskError: the host has no address, or one of its addresses is private.
         """
-        _, host, port = _key(parts)
+        _, host, port = _origin_of(parts)
         loop = asyncio.get_running_loop()
         try:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -182,17 +182,17 @@ class _Connection:
 
     def open(self) -> http.client.HTTPConnection:
         """Start the timer, and connect to the address. The certificate must be valid for the host name."""
-        scheme, host, port = _key(self._parts)
+        scheme, host, port = _origin_of(self._parts)
         self._timer.start()
         try:
-            plain = self._use(socket.create_connection((self._address, port), self._timeout))
+            plain = self._set_socket(socket.create_connection((self._address, port), self._timeout))
             if scheme == "http":
                 client = http.client.HTTPConnection(host, port)
                 client.sock = plain
                 return client
             context = ssl.create_default_context()
             encrypted = context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
-            self._use(encrypted)
+            self._set_socket(encrypted)
             encrypted.do_handshake()
             client = http.client.HTTPSConnection(host, port, context=context)
             client.sock = encrypted
@@ -223,7 +223,7 @@ class _Connection:
         if self._socket is not None:
             self._socket.close()
 
-    def _use(self, used: socket.socket) -> socket.socket:
+    def _set_socket(self, used: socket.socket) -> socket.socket:
         self._socket = used
         self.require_time()  # `stop()` may have found no socket
         return used
@@ -248,25 +248,25 @@ def _split(url: str) -> SplitResult | None:
     """Return the parts of a URL, or None for an invalid URL or one with credentials, spaces or control characters."""
     try:
         parts = urlsplit(url)
-        _key(parts)
+        _origin_of(parts)
     except ValueError:
         return None
     return None if "@" in parts.netloc or any(ord(char) <= ord(" ") for char in url) else parts
 
 
-def _schemes(host: str) -> tuple[str, ...]:
+def _schemes_of(host: str) -> tuple[str, ...]:
     return (host.partition("://")[0],) if "://" in host else tuple(_PORTS)
 
 
-def _origin(scheme: str, host: str) -> tuple[str, str, int]:
-    return _key(urlsplit(host if "://" in host else f"{scheme}://{host}"))
+def _origin_of_host(scheme: str, host: str) -> tuple[str, str, int]:
+    return _origin_of(urlsplit(host if "://" in host else f"{scheme}://{host}"))
 
 
-def _key(parts: SplitResult) -> tuple[str, str, int]:
+def _origin_of(parts: SplitResult) -> tuple[str, str, int]:
     return parts.scheme, (parts.hostname or "").rstrip("."), parts.port or _PORTS.get(parts.scheme, 0)
 
 
-def _target(parts: SplitResult) -> str:
+def _request_target(parts: SplitResult) -> str:
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 

@@ -82,7 +82,7 @@ class Pipelines:
         name: str = "chat_pipeline.run",
         limits: PipelineLimits | None = None,
     ) -> None:
-        self._runtimes = _by_name([Passthrough(), Transform(), *runtimes])
+        self._runtimes = _index_runtimes([Passthrough(), Transform(), *runtimes])
         self._name = name
         self._limits = limits or PipelineLimits()
         self._workflow = self._register_workflow()
@@ -290,7 +290,7 @@ class Pipelines:
             last = max(outcome["at"] for outcome in outcomes.values())
             seconds -= max(0.0, last - begin)
             if any(outcome["kind"] == "waiting" for outcome in outcomes.values()):
-                await DBOS.recv_async(TOPIC, timeout_seconds=self._delay(outcomes))
+                await DBOS.recv_async(TOPIC, timeout_seconds=self._delay_before_retry(outcomes))
         errors = {
             task: item["error"]
             for task, item in outcomes.items()
@@ -301,7 +301,7 @@ class Pipelines:
             raise RunFailedError(run_id, "failed" if "failed" in kinds else "timed_out", errors)
         return {task: outcome["kind"] for task, outcome in outcomes.items()}
 
-    def _delay(self, outcomes: Mapping[str, Outcome]) -> float:
+    def _delay_before_retry(self, outcomes: Mapping[str, Outcome]) -> float:
         """Return the number of seconds after which a waiting run is tried again even if no decision was made."""
         ends = [item["until"] for item in outcomes.values() if item["kind"] == "waiting" and item["until"] is not None]
         if not ends:
@@ -311,7 +311,7 @@ class Pipelines:
         return min(self._limits.look_every, max(_SHORTEST_WAIT, remaining))
 
 
-def _by_name(runtimes: Sequence[Runtime]) -> dict[str, Runtime]:
+def _index_runtimes(runtimes: Sequence[Runtime]) -> dict[str, Runtime]:
     found: dict[str, Runtime] = {}
     for runtime in runtimes:
         if runtime.name in found:

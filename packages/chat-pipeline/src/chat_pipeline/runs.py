@@ -82,7 +82,7 @@ def describe_run(status: WorkflowStatus, steps: Sequence[StepInfo]) -> Run:
         task = task_of(step["function_name"])
         if task is not None and step["output"] is not None:
             tasks[task] = _describe_task(cast("Outcome", step["output"]))
-    return Run(status.workflow_id, name, _state(status.status, tasks), tasks, source, given)
+    return Run(status.workflow_id, name, _run_state(status.status, tasks), tasks, source, given)
 
 
 def _describe_task(outcome: Outcome) -> TaskStatus:
@@ -95,7 +95,7 @@ def _describe_task(outcome: Outcome) -> TaskStatus:
     return TaskStatus("skipped" if outcome["kind"] == "skipped" else "open")
 
 
-def _state(status: str, tasks: Mapping[str, TaskStatus]) -> RunState:
+def _run_state(status: str, tasks: Mapping[str, TaskStatus]) -> RunState:
     states = {task.state for task in tasks.values()}
     if status == "CANCELLED":
         return "cancelled"

@@ -68,7 +68,7 @@ class Expression:
         value: JsonValue = dict(context)
         for position, step in enumerate(self.path):
             try:
-                value = _follow(value, step)
+                value = _get_member(value, step)
             except LookupError:
                 parent = _path_text(self.path[:position]) or "the context"
                 msg = f"{{{{ {self.text} }}}} has no value: {parent} {_describe(value)} without {step!r}"
@@ -227,7 +227,7 @@ def _scan_expression(text: str, position: int) -> tuple[Expression, int]:
     return Expression(written, path), _skip_space(text, end)
 
 
-def _follow(value: JsonValue, step: str | int) -> JsonValue:
+def _get_member(value: JsonValue, step: str | int) -> JsonValue:
     """Return the member of an object or the element of a list.
 
     Raises:

@@ -59,15 +59,15 @@ class Wasm(Runtime):
         """Yield a problem if the configured module does not exist."""
         name = config.get("module")
         if isinstance(name, str) and not has_expression(name) and name not in self._sources:
-            yield ("module",), self._unknown(name)
+            yield ("module",), self._unknown_module_message(name)
 
     async def run(self, call: TaskCall) -> JsonValue:
         """Execute the module, and return its output."""
         if call.text("module") not in self._sources:
-            raise TaskError(self._unknown(call.text("module")))
+            raise TaskError(self._unknown_module_message(call.text("module")))
         return await asyncio.to_thread(self._execute, call)
 
-    def _unknown(self, name: str) -> str:
+    def _unknown_module_message(self, name: str) -> str:
         return f"there is no module {name!r}; there are: {', '.join(map(repr, sorted(self._sources))) or 'none'}"
 
     def _execute(self, call: TaskCall) -> JsonValue:

@@ -111,19 +111,19 @@ class _Reader:
     def read(self) -> Workflow | None:
         """Return the workflow, or None if there are problems."""
         self._check_keys((), self._document, ("workflow",))
-        table = self._table((), self._document, "workflow", required=True)
+        table = self._read_table((), self._document, "workflow", required=True)
         at = ("workflow",)
         self._check_keys(at, table, ("name", "description", "tasks", "runtime", "schedule", "triggers"))
         name = self._text_of(at, table, "name", _NAME, "1 to 64 lowercase letters, digits, '-' or '_'")
         description = self._text_of(at, table, "description", None, "")
-        limits = self._table(at, table, "runtime")
+        limits = self._read_table(at, table, "runtime")
         self._check_keys((*at, "runtime"), limits, ("timeout_secs", "max_retries"))
-        retries = self._number((*at, "runtime"), limits, "max_retries", 0, (0, MAX_RETRIES), whole=True)
-        seconds = self._number((*at, "runtime"), limits, "timeout_secs", RUN_SECONDS, (0.001, MAX_SECONDS))
+        retries = self._read_number((*at, "runtime"), limits, "max_retries", 0, (0, MAX_RETRIES), whole=True)
+        seconds = self._read_number((*at, "runtime"), limits, "timeout_secs", RUN_SECONDS, (0.001, MAX_SECONDS))
         tasks = self._read_tasks(table, int(retries))
         ordered = self._check_graph(tasks)
         schedule = self._read_schedule(at, table)
-        triggers = self._table(at, table, "triggers")
+        triggers = self._read_table(at, table, "triggers")
         self._check_keys((*at, "triggers"), triggers, ("on_event",))
         allowed = "1 to 64 letters, digits, '.', '-' or '_'"
         event = self._text_of((*at, "triggers"), triggers, "on_event", _EVENT, allowed) if triggers else ""
@@ -140,7 +140,7 @@ class _Reader:
         )
 
     def _read_schedule(self, at: tuple[str | int, ...], table: Mapping[str, Any]) -> Schedule | None:
-        values = self._table(at, table, "schedule")
+        values = self._read_table(at, table, "schedule")
         at = (*at, "schedule")
         self._check_keys(at, values, ("cron", "timezone", "missed"))
         if not values:
@@ -165,14 +165,14 @@ class _Reader:
             if key not in known:
                 self._report((*at, key), f"unknown key {key!r}; known keys: {', '.join(known)}")
 
-    def _table(
+    def _read_table(
         self, at: tuple[str | int, ...], parent: Mapping[str, Any], key: str, *, required: bool = False
     ) -> dict[str, Any]:
         value = parent.get(key)
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
         if value is not None:
-            self._report((*at, key), f"{key!r} must be a table, not {_kind(value)}")
+            self._report((*at, key), f"{key!r} must be a table, not {_describe_type(value)}")
         elif required:
             self._report(at, f"the table [{key}] is missing")
         return {}
@@ -187,7 +187,7 @@ class _Reader:
     ) -> str:
         value = table.get(key, "")
         if not isinstance(value, str):
-            self._report((*at, key), f"{key!r} must be a text, not {_kind(value)}")
+            self._report((*at, key), f"{key!r} must be a text, not {_describe_type(value)}")
             return ""
         if pattern is not None and key not in table:
             self._report(at, f"{key!r} is missing")
@@ -195,7 +195,7 @@ class _Reader:
             self._report((*at, key), f"{key!r} must consist of {allowed}, not {value!r}")
         return value
 
-    def _number(
+    def _read_number(
         self,
         at: tuple[str | int, ...],
         table: Mapping[str, Any],
@@ -214,15 +214,15 @@ class _Reader:
             return default
         return value
 
-    def _texts(self, at: tuple[str | int, ...], table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    def _read_texts(self, at: tuple[str | int, ...], table: Mapping[str, Any], key: str) -> tuple[str, ...]:
         value = table.get(key, [])
         if not isinstance(value, list):
-            self._report((*at, key), f"{key!r} must be a list of texts, not {_kind(value)}")
+            self._report((*at, key), f"{key!r} must be a list of texts, not {_describe_type(value)}")
             return ()
         items = cast("list[object]", value)
         for index, item in enumerate(items):
             if not isinstance(item, str):
-                self._report((*at, key, index), f"{key!r} must be a list of texts, not {_kind(item)}")
+                self._report((*at, key, index), f"{key!r} must be a list of texts, not {_describe_type(item)}")
             elif item in items[:index]:
                 self._report((*at, key, index), f"{item!r} is listed twice")
         return tuple(item for item in items if isinstance(item, str))
@@ -249,11 +249,11 @@ class _Reader:
         task_id = self._text_of(at, table, "id", _TASK_ID, "1 to 64 letters, digits, '-' or '_'")
         if task_id in ROOTS:
             self._report((*at, "id"), f"a task cannot have the id {task_id!r}, which has a meaning in templates")
-        attempts = int(self._number(at, table, "retry_attempts", retries, (0, MAX_RETRIES), whole=True))
-        delay = int(self._number(at, table, "retry_delay_ms", RETRY_DELAY_MS, (0, MAX_SECONDS * 1000), whole=True))
+        attempts = int(self._read_number(at, table, "retry_attempts", retries, (0, MAX_RETRIES), whole=True))
+        delay = int(self._read_number(at, table, "retry_delay_ms", RETRY_DELAY_MS, (0, MAX_SECONDS * 1000), whole=True))
         if "retry_delay_ms" in table and not attempts:
             self._report((*at, "retry_delay_ms"), "'retry_delay_ms' has no effect without 'retry_attempts'")
-        capabilities = self._table(at, table, "capabilities")
+        capabilities = self._read_table(at, table, "capabilities")
         self._check_keys((*at, "capabilities"), capabilities, ("filesystem", "network"))
         config = self._read_config(at, table)
         runtime = self._find_runtime(at, table)
@@ -261,18 +261,18 @@ class _Reader:
             id=task_id,
             runtime=runtime.name if runtime else "",
             config=runtime.prepare(config) if runtime and self._check_config(at, runtime, config) else {},
-            dependencies=self._texts(at, table, "dependencies"),
+            dependencies=self._read_texts(at, table, "dependencies"),
             retry_attempts=attempts,
             retry_delay_ms=delay,
-            timeout_secs=self._number(at, table, "timeout_secs", TASK_SECONDS, (0.001, MAX_SECONDS)),
-            filesystem=self._texts((*at, "capabilities"), capabilities, "filesystem"),
-            network=self._flag((*at, "capabilities"), capabilities, "network"),
+            timeout_secs=self._read_number(at, table, "timeout_secs", TASK_SECONDS, (0.001, MAX_SECONDS)),
+            filesystem=self._read_texts((*at, "capabilities"), capabilities, "filesystem"),
+            network=self._read_flag((*at, "capabilities"), capabilities, "network"),
         )
         if runtime:
             self._check_capabilities(at, runtime, task)
         return task
 
-    def _flag(self, at: tuple[str | int, ...], table: Mapping[str, Any], key: str) -> bool:
+    def _read_flag(self, at: tuple[str | int, ...], table: Mapping[str, Any], key: str) -> bool:
         value = table.get(key, False)
         if not isinstance(value, bool):
             self._report((*at, key), f"{key!r} must be true or false, not {value!r}")
@@ -289,9 +289,9 @@ class _Reader:
         return self._runtimes.get(name)
 
     def _read_config(self, at: tuple[str | int, ...], table: Mapping[str, Any]) -> dict[str, JsonValue]:
-        config = self._table(at, table, "config")
+        config = self._read_table(at, table, "config")
         if fault := find_fault(config):
-            where = next((path for path, value in _values(config) if find_fault(value)), ())
+            where = next((path for path, value in _iterate_values(config) if find_fault(value)), ())
             self._report((*at, "config", *where), f"config{fault}, which is not JSON; write dates as texts")
             return {}
         return cast("dict[str, JsonValue]", config)
@@ -367,19 +367,19 @@ class _Reader:
                 self._report(where, f"{{{{ {expression.text} }}}} reads {hint}")
 
 
-def _values(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], object]]:
+def _iterate_values(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], object]]:
     """Yield each value that is not a table or a list, with its path."""
     if isinstance(value, dict):
         for key, item in cast("dict[str, object]", value).items():
-            yield from _values(item, (*path, key))
+            yield from _iterate_values(item, (*path, key))
     elif isinstance(value, list):
         for index, item in enumerate(cast("list[object]", value)):
-            yield from _values(item, (*path, index))
+            yield from _iterate_values(item, (*path, index))
     else:
         yield path, value
 
 
-def _kind(value: object) -> str:
+def _describe_type(value: object) -> str:
     names: dict[type, str] = {
         str: "a text",
         int: "an integer",

@@ -98,7 +98,7 @@ class WorkflowFolder:
             elif name.endswith(".json"):
                 self._read_schedule(name, text)
             else:
-                workflow = self._parse(name, text)
+                workflow = self._parse_workflow(name, text)
                 if workflow is not None:
                     parsed[name] = workflow
         self._register(parsed)
@@ -245,7 +245,7 @@ class WorkflowFolder:
             await self.tick()
             await asyncio.sleep(every)
 
-    def _parse(self, name: str, text: bytes) -> Workflow | None:
+    def _parse_workflow(self, name: str, text: bytes) -> Workflow | None:
         """Return the workflow of a file, or report the errors of the file."""
         self._errors.pop(name, None)
         try:

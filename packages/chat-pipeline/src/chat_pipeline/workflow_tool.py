@@ -157,7 +157,7 @@ class _WorkflowDefinition:
             path = await asyncio.to_thread(self._folder.save, str(arguments["definition"]))
             return {"created": name, "path": path.name, "registered": name in self._folder.workflows}
         if action == "run":
-            return await self._run(arguments, context)
+            return await self._run_workflow(arguments, context)
         if action == "schedule":
             added = await asyncio.to_thread(self._folder.add_schedule, name, _schedule_of(arguments))
             cron, timezone = added.schedule.cron, added.schedule.timezone
@@ -173,15 +173,15 @@ class _WorkflowDefinition:
             return {
                 "name": name,
                 "schedule": None if schedule is None else schedule.cron,
-                "schedules": self._schedules(name),
+                "schedules": self._list_schedules(name),
             }
         return {
             "workflows": sorted(workflows),
-            "schedules": self._schedules(),
+            "schedules": self._list_schedules(),
             "errors": {file: str(error) for file, error in self._folder.errors.items()},
         }
 
-    async def _run(self, arguments: Mapping[str, object], context: ToolContext) -> object:
+    async def _run_workflow(self, arguments: Mapping[str, object], context: ToolContext) -> object:
         """Run a workflow until it ends or waits, and return its id, state and outputs."""
         key = context.idempotency_key or context.tool_id
         run_id = f"tool-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
@@ -196,7 +196,7 @@ class _WorkflowDefinition:
             raise TaskError(json.dumps({**found, "errors": run.errors}))
         raise AssertionError  # pragma: no cover - the loop ends with an ended run
 
-    def _schedules(self, name: str | None = None) -> list[dict[str, object]]:
+    def _list_schedules(self, name: str | None = None) -> list[dict[str, object]]:
         """Return the schedules of one workflow or of all workflows."""
         return [
             {

@@ -134,7 +134,7 @@ class TalkDriver(Generic[OutT_co, PauseT_co]):
         try:
             is_due = self._needs_response()
             while await self._wait_for_work(is_due=is_due):
-                is_due = await self._run()
+                is_due = await self._run_chat()
             if self.cancelled:
                 await self.handoff.put(TalkCancelled())
         finally:
@@ -162,7 +162,7 @@ class TalkDriver(Generic[OutT_co, PauseT_co]):
         paused = turn is not None and turn.finish_reason == "pause"
         return not (paused or self.messages.busy or self.messages.pending())
 
-    async def _run(self) -> bool:
+    async def _run_chat(self) -> bool:
         """Run the chat once and deliver its events. Return whether another run must follow."""
         self._begin_run()
         last: Done[OutT_co] | PauseT_co | RunFailure | None = None

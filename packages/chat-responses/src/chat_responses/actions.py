@@ -66,16 +66,16 @@ def is_action(item: Mapping[str, object]) -> bool:
     """
     kind = item.get("type")
     if kind == "shell_call":
-        return _environment(item) in (None, "local")
+        return _environment_type(item) in (None, "local")
     return kind in ACTION_TYPES and (kind != "tool_search_call" or item.get("execution") == "client")
 
 
 def may_have_run_on_server(item: Mapping[str, object]) -> bool:
     """Return whether an action may have run on the server, which then sends the output in the same response."""
-    return item.get("type") == "shell_call" and _environment(item) is None
+    return item.get("type") == "shell_call" and _environment_type(item) is None
 
 
-def _environment(item: Mapping[str, object]) -> object:
+def _environment_type(item: Mapping[str, object]) -> object:
     return mapping(item.get("environment")).get("type")
 
 
@@ -87,7 +87,7 @@ def declared_action(tool: Mapping[str, object]) -> str | None:
     """
     kind = tool.get("type")
     if kind == "shell":
-        return "shell" if _environment(tool) in (None, "local") else None
+        return "shell" if _environment_type(tool) in (None, "local") else None
     if kind == "tool_search":
         return "tool_search" if tool.get("execution") == "client" else None
     if kind in ("computer", "computer_use_preview"):

@@ -57,11 +57,11 @@ def file_part(file: File, dialect: ResponsesDialect) -> Json:
     if file.kind in {"audio", "video"}:
         reject(file, dialect, "the Responses API accepts no audio or video; send a transcript, or images")
     if file.kind == "image":
-        return _image(file, data, dialect) | _extra_fields(data)
-    return _document(file, data, dialect) | _extra_fields(data)
+        return _encode_image(file, data, dialect) | _extra_fields(data)
+    return _encode_document(file, data, dialect) | _extra_fields(data)
 
 
-def _image(file: File, data: Mapping[str, object], dialect: ResponsesDialect) -> Json:
+def _encode_image(file: File, data: Mapping[str, object], dialect: ResponsesDialect) -> Json:
     """Return an `input_image` part that refers to the image by file id or URL, or contains its bytes."""
     if file.mime in UNSUPPORTED_IMAGES:
         reject(file, dialect, "images must be PNG, JPEG, WebP or GIF; convert the image")
@@ -77,7 +77,7 @@ def _image(file: File, data: Mapping[str, object], dialect: ResponsesDialect) ->
     return image
 
 
-def _document(file: File, data: Mapping[str, object], dialect: ResponsesDialect) -> Json:
+def _encode_document(file: File, data: Mapping[str, object], dialect: ResponsesDialect) -> Json:
     """Return an `input_file` part that refers to the file by id or URL, or contains its bytes."""
     document: Json = {"type": "input_file"}
     if "detail" in data:

@@ -68,15 +68,15 @@ def plain_items(role: Role, turn: Turn, dialect: ResponsesDialect) -> list[Json]
             content.append(dict(part.data))
         elif (item := raw_item(part, dialect)) is not None:
             if content:
-                items.append({**head, "content": _content(content)})
+                items.append({**head, "content": _content_field(content)})
                 content = []
             items.append(item)
     if content:
-        items.append({**head, "content": _content(content)})
+        items.append({**head, "content": _content_field(content)})
     return items
 
 
-def _content(parts: list[Json]) -> object:
+def _content_field(parts: list[Json]) -> object:
     """Return the `content` field for the given content parts.
 
     A single plain text becomes a string, which every server accepts. Anything else becomes a list.
@@ -147,7 +147,7 @@ def wire_ids(turn: Turn, dialect: ResponsesDialect) -> list[str]:
         dialect: settings of the provider.
     """
     own = is_own(turn, dialect)
-    return [_accepted_id(tool.id, own=own) for tool in turn.tools]
+    return [_shorten_call_id(tool.id, own=own) for tool in turn.tools]
 
 
 def is_own(turn: Turn, dialect: ResponsesDialect) -> bool:
@@ -160,7 +160,7 @@ def is_own(turn: Turn, dialect: ResponsesDialect) -> bool:
     return turn.metadata is None or turn.metadata.provider in {None, dialect.provider}
 
 
-def _accepted_id(id_: str, *, own: bool) -> str:
+def _shorten_call_id(id_: str, *, own: bool) -> str:
     """Return `id_`, or its hash if the id is too long and from another provider."""
     if len(id_) <= MAX_ID_LENGTH or own:
         return id_
@@ -274,7 +274,7 @@ class _ItemBuilder:
             items.pop()
         for item in items:
             if "type" not in item:
-                item["content"] = _content(item["content"])
+                item["content"] = _content_field(item["content"])
         return items
 
     def _add_content(self, head: object, content: Json) -> None:

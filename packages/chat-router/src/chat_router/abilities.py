@@ -36,12 +36,12 @@ def united(abilities: Iterable[Abilities]) -> Abilities:
         abilities: abilities of the models.
     """
     known = list(abilities)
-    values = {name: _unite([getattr(item, name) for item in known]) for name in _NAMES}
+    values = {name: _unite_abilities([getattr(item, name) for item in known]) for name in _NAMES}
     windows = [item.context_window for item in known if item.context_window is not None]
     return Abilities(**values, context_window=max(windows, default=None))
 
 
-def _unite(values: list[bool | None]) -> bool | None:
+def _unite_abilities(values: list[bool | None]) -> bool | None:
     if any(values):
         return True
     return None if None in values else False
@@ -115,7 +115,7 @@ def needed_abilities(messages: Messages, tools: ToolDeclarations, *, streamed: b
         tools: tools of the request.
         streamed: whether the response is streamed.
     """
-    needed = {_BY_KIND[file.kind] for file in _files(messages) if file.kind in _BY_KIND}
+    needed = {_BY_KIND[file.kind] for file in _find_files(messages) if file.kind in _BY_KIND}
     if streamed:
         needed.add("streaming")
     if any(tool.declared for tool in tools):
@@ -133,7 +133,7 @@ def lacks(meta: ProviderMeta, needed: Iterable[str]) -> bool:
     return any(getattr(meta.abilities, name) is False for name in needed)
 
 
-def _files(messages: Messages) -> list[File]:
+def _find_files(messages: Messages) -> list[File]:
     files: list[File] = []
     for role, turn in messages.view().turns:
         if role == "user":

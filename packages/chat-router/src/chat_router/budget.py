@@ -85,7 +85,9 @@ class Budget:
         for scope, limit in limits:
             if limit is None:
                 continue
-            spent = failed + sum([_turn_cost(turn, models) for turn in _turns(request.messages, scope)], Decimal())
+            spent = failed + sum(
+                [_turn_cost(turn, models) for turn in _iterate_model_turns(request.messages, scope)], Decimal()
+            )
             ordered = [item for item in ordered if spent + costs[id(item)] <= limit]
             if not ordered:
                 needed = min(costs.values())
@@ -109,7 +111,7 @@ class Budget:
         return Usage(request.messages.view().tokens + tokens, self.output_tokens if limit is None else limit)
 
 
-def _turns(messages: Messages, scope: Literal["run", "session"]) -> Iterator[Turn]:
+def _iterate_model_turns(messages: Messages, scope: Literal["run", "session"]) -> Iterator[Turn]:
     """Yield the model turns, latest first; for a run, only the turns after the last user message."""
     for content in reversed(messages.contents):
         for turn in reversed(content.turns):

@@ -51,7 +51,9 @@ class ByMeaning:
         except ChatError as error:
             _LOG.warning("the models keep their order, because the message could not be embedded: %s", error)
             return request.candidates
-        return sorted(request.candidates, key=lambda item: -_similarity(vector, self._vectors[item.meta.description]))
+        return sorted(
+            request.candidates, key=lambda item: -_cosine_similarity(vector, self._vectors[item.meta.description])
+        )
 
     async def _embed(self, question: str, descriptions: Sequence[str]) -> tuple[float, ...]:
         """Return the vector of a message, and embed the descriptions that have no vector yet."""
@@ -70,7 +72,7 @@ class ByMeaning:
         return known
 
 
-def _similarity(one: Sequence[float], other: Sequence[float]) -> float:
+def _cosine_similarity(one: Sequence[float], other: Sequence[float]) -> float:
     """Return the cosine of two vectors, or 0 if one of them has the length 0."""
     product = sum([left * right for left, right in zip(one, other, strict=True)])
     lengths = math.hypot(*one) * math.hypot(*other)

@@ -138,7 +138,7 @@ class Router:
         self = object.__new__(_kind_of(models))
         metas = [model.metadata for model in models]
         candidates = create_candidates(models, metas, breaker)
-        require_distinct_accounts(_leaves(candidates))
+        require_distinct_accounts(_expand_routers(candidates))
         if budget is not None:
             budget.require_prices(candidates)
         self._attempt = FIRST_ATTEMPT
@@ -293,11 +293,11 @@ def require_equal_models(candidates: Sequence[Candidate]) -> None:
             raise UsageError(msg)
 
 
-def _leaves(candidates: Sequence[Candidate]) -> list[Candidate]:
+def _expand_routers(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the candidates. Inner routers are replaced by their own candidates."""
     leaves: list[Candidate] = []
     for item in candidates:
-        leaves += _leaves(item.model.candidates) if isinstance(item.model, Router) else [item]
+        leaves += _expand_routers(item.model.candidates) if isinstance(item.model, Router) else [item]
     return leaves
 
 

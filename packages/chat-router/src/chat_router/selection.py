@@ -101,7 +101,7 @@ class Selector:
             require_accepted(ordered, options)
         if self._choose is not None or self._budget is not None:
             request = RouteRequest(ordered, messages, tools, options, structured_output, attempt, texts)
-            ordered = await self._ordered(request)
+            ordered = await self._order_candidates(request)
         failures = self._failures_of(attempt) if attempt.failed else ()
         if failures:
             ordered = _order_after_failures(ordered, failures)
@@ -111,7 +111,7 @@ class Selector:
                 return Selected(self, candidate, permit, ordered, failures)
         raise _unavailable_error(ordered, attempt)
 
-    async def _ordered(self, request: RouteRequest) -> Sequence[Candidate]:
+    async def _order_candidates(self, request: RouteRequest) -> Sequence[Candidate]:
         """Return the candidates that the budget allows, in the order of the strategy."""
         if self._budget is not None:
             request = replace(request, candidates=self._budget.affordable(request, self.candidates))

@@ -22,7 +22,7 @@ _OUTPUT_TOKENS: Final = 1_000
 """Number of output tokens for which prices are compared if `max_tokens` is not set."""
 
 
-def _given_order(request: RouteRequest, /) -> Sequence[Candidate]:
+def _keep_order(request: RouteRequest, /) -> Sequence[Candidate]:
     return request.candidates
 
 
@@ -123,7 +123,7 @@ class Sticky:
             order of the router.
     """
 
-    otherwise: Strategy = _given_order
+    otherwise: Strategy = _keep_order
 
     async def __call__(self, request: RouteRequest, /) -> Sequence[Candidate]:
         """Return the model of the last response, followed by the other models."""
@@ -152,14 +152,14 @@ class Weighted:
     def __call__(self, request: RouteRequest, /) -> Sequence[Candidate]:
         """Return the models in a random order. A model with a higher weight is more likely to be first."""
         # The algorithm of Efraimidis and Spirakis: a weighted order without replacement.
-        keys = {id(item): self._key(_weight(item.meta)) for item in request.candidates}
+        keys = {id(item): self._draw_sort_key(_weight_of(item.meta)) for item in request.candidates}
         return sorted(request.candidates, key=lambda item: -keys[id(item)])
 
-    def _key(self, weight: float) -> float:
+    def _draw_sort_key(self, weight: float) -> float:
         return float(self.random() ** (1 / weight)) if weight else -1.0
 
 
-def _weight(meta: ProviderMeta) -> float:
+def _weight_of(meta: ProviderMeta) -> float:
     weight: object = meta.data.get("weight", 1)
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < float("inf"):
         msg = f"the weight of {meta.name}/{meta.model} must be a number of at least 0, not {weight!r}"

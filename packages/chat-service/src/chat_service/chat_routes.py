@@ -118,12 +118,12 @@ class ChatRoutes:
 
     async def show(self, request: Request) -> Response:
         """Return the state of a run."""
-        _, run = await self._own_run(request)
+        _, run = await self._require_own_run(request)
         return json_response(run.to_dict())
 
     async def follow(self, request: Request) -> Response:
         """Stream the events of a run from the beginning, or after the event given in `Last-Event-ID`."""
-        principal, run = await self._own_run(request)
+        principal, run = await self._require_own_run(request)
         text = request.headers.get("last-event-id") or request.query_params.get("after")
         place = None if text is None else Place.parse(text)
         if text is not None and place is None:
@@ -132,18 +132,18 @@ class ChatRoutes:
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a run, and return its state. A run that has ended is not changed."""
-        _, run = await self._own_run(request)
+        _, run = await self._require_own_run(request)
         return json_response((await self._runs.cancel(run)).to_dict())
 
     async def retry(self, request: Request) -> Response:
         """Retry a run that failed or was cancelled, and return its state."""
-        _, run = await self._own_run(request)
+        _, run = await self._require_own_run(request)
         if run.state not in {"failed", "cancelled"} or (await self._runs.of_session(run.session_id))[-1].id != run.id:
             raise HTTPError(409, "Only the last run of a session can be retried, and only if it failed.")
         await self._runs.resume(run)
         return json_response({**run.to_dict(), "state": "queued", "code": None}, 202)
 
-    async def _own_run(self, request: Request) -> tuple[Principal, Run]:
+    async def _require_own_run(self, request: Request) -> tuple[Principal, Run]:
         principal = await self._authenticate(request)
         return principal, await self._runs.require_own_run(principal, request.path_params["run"])
 

@@ -187,7 +187,7 @@ class _Layers:
             if key is None:
                 self.problems.append(f"{variable}: this variable sets no known key{suggest_key(name)}")
             elif not key.is_secret:
-                self.set(name, _parse(variables[variable], key), variable)
+                self.set(name, _parse_variable(variables[variable], key), variable)
 
     def _name_of(self, variable: str) -> str:
         """Return the dotted name of the key that an environment variable sets."""
@@ -254,15 +254,15 @@ def find_lines(text: str) -> dict[str, int]:
             closing = "" if closing in line else closing
             continue
         if match := _TABLE.match(line):
-            table = _plain(match[1]) + "."
+            table = _remove_quotes(match[1]) + "."
             found.setdefault(table[:-1], number)
         elif match := _ASSIGNMENT.match(line):
-            found.setdefault(table + _plain(match[1]), number)
+            found.setdefault(table + _remove_quotes(match[1]), number)
         closing = next((quote for quote in _QUOTES if line.count(quote) == 1), "")
     return found
 
 
-def _plain(name: str) -> str:
+def _remove_quotes(name: str) -> str:
     return ".".join([part.strip().strip("\"'") for part in name.split(".")])
 
 
@@ -274,7 +274,7 @@ def _flatten(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
             yield f"{prefix}{name}", value
 
 
-def _parse(text: str, key: ConfigKey) -> object:
+def _parse_variable(text: str, key: ConfigKey) -> object:
     """Convert the text of an environment variable to the type of its key. A malformed number stays a string."""
     if key.kind == "texts":
         return [item.strip() for item in text.split(",") if item.strip()]

@@ -98,7 +98,7 @@ class EngineEvents:
                 if status.end is not None:
                     for event in replay.repeat_answer(status.run):
                         yield event
-                    yield _end(status.run, view, first_part)
+                    yield _end_event(status.run, view, first_part)
                     return
                 deadline = anyio.current_time() + self._settings.ping_seconds  # jobs can change without a signal
                 is_late = False
@@ -111,7 +111,7 @@ class EngineEvents:
                     is_late = scope.cancelled_caught
 
 
-def _end(run: Run, view: Snapshot, first_part: int) -> object:
+def _end_event(run: Run, view: Snapshot, first_part: int) -> object:
     """Return the last event of a run, with the usage of the parts that the client has followed."""
     ends = [part.end for part in run.parts[first_part:] if part.end is not None]
     usage = Usage(

@@ -150,13 +150,13 @@ class Follower:
             "run_id": run.id,
             "response": texts[-1] if texts else "",
             "tool_calls": [{**call, "success": bool(ends.get(call["id"], {}).get("success", False))} for call in calls],
-            **_totals(status.run),
+            **_sum_parts(status.run),
         }
 
     async def _end_event(self, principal: Principal, status: RunStatus) -> ClientEvent:
         run, place = status.run, str(Place(status.log, status.end or START))
         if run.state == "answered":
-            return ClientEvent("done", {"iterations": count_steps(status.events), **_totals(run)}, place)
+            return ClientEvent("done", {"iterations": count_steps(status.events), **_sum_parts(run)}, place)
         if run.state == "paused":
             waiting = await self.waiting(principal, run.session_id)
             return ClientEvent("paused", {"session_id": run.session_id, "waiting": waiting}, place)
@@ -173,7 +173,7 @@ def failure_text(code: str) -> str:
     return _FAILURES.get(code, TEXTS["internal"])
 
 
-def _totals(run: Run) -> dict[str, Any]:
+def _sum_parts(run: Run) -> dict[str, Any]:
     ends = [part.end for part in run.parts if part.end is not None]
     return {
         "truncated": any(end.truncated for end in ends),

@@ -81,7 +81,7 @@ class FrontEndRoutes:
         )
         if found.run is None:
             return Response(encoder.start() + encoder.finish(), media_type="text/event-stream")
-        return self._stream(found.run, found, encoder)
+        return self._stream_response(found.run, found, encoder)
 
     async def run_vercel(self, request: Request) -> Response:
         """Apply a request of `useChat` to its chat, and stream the run that answers it."""
@@ -96,24 +96,26 @@ class FrontEndRoutes:
             found = await self._client_runs.submit(principal, session_id, apply)
         assert found.run is not None  # noqa: S101 - the conversation is not empty
         encoder = VercelEncoder(found.snapshot, decider, shown=posted.shown)
-        return self._stream(found.run, found, encoder, HEADERS)
+        return self._stream_response(found.run, found, encoder, HEADERS)
 
     async def resume_vercel(self, request: Request) -> Response:
         """Stream the active run of a chat from its first event, or return status 204 if no run is active."""
-        principal, snapshot = await self._own_chat(request)
+        principal, snapshot = await self._require_own_chat(request)
         runs = await self._runs.of_session(snapshot.id)
         if not runs or not runs[-1].is_active:
             return Response(status_code=204)
         view = before_run(snapshot, runs[-1].id)
         found = ClientRun(runs[-1], view, AppliedInput(0, 0, up_to_date=False))
-        return self._stream(runs[-1], found, VercelEncoder(view, Decider(principal, self._may_decide)), HEADERS)
+        return self._stream_response(
+            runs[-1], found, VercelEncoder(view, Decider(principal, self._may_decide)), HEADERS
+        )
 
     async def show_vercel(self, request: Request) -> Response:
         """Return the messages of a chat, for the option `messages` of `useChat`."""
-        principal, snapshot = await self._own_chat(request)
+        principal, snapshot = await self._require_own_chat(request)
         return json_response(ui_messages(snapshot, Decider(principal, self._may_decide)))
 
-    async def _own_chat(self, request: Request) -> tuple[Principal, Snapshot]:
+    async def _require_own_chat(self, request: Request) -> tuple[Principal, Snapshot]:
         principal = await self._authenticate(request)
         session_id = client_session_id(principal.name, "vercel", request.path_params["chat"])
         snapshot = await self._client_runs.find(principal, session_id)
@@ -121,7 +123,7 @@ class FrontEndRoutes:
             raise HTTPError(404, "There is no such chat, or it is not yours.")
         return principal, snapshot
 
-    def _stream(
+    def _stream_response(
         self, run: Run, found: ClientRun, encoder: EventEncoder, headers: Mapping[str, str] | None = None
     ) -> Response:
         encoded = encode_run(self._events.follow(run, found.snapshot, found.ended), encoder)

@@ -55,18 +55,22 @@ class MetricsRoutes:
         tokens = {'kind="input"': counters.input_tokens, 'kind="output"': counters.output_tokens}
         return "".join(
             [
-                _metric("queued_runs", "gauge", f"Queued runs in the store, at most {_MOST_QUEUED}", {"": len(queued)}),
-                _metric("running_runs", "gauge", "Runs that this process executes", {"": counters.running}),
-                _metric("ended_runs_total", "counter", "Ends of runs in this process, by state", ended),
-                _metric("open_followers", "gauge", "Open event streams of runs", {"": self._context.live.followers}),
-                _metric("open_sockets", "gauge", "Open WebSocket connections", {"": counters.sockets}),
-                _metric("model_calls_total", "counter", "Responses of models", {"": counters.model_calls}),
-                _metric("tokens_total", "counter", "Tokens that models have reported", tokens),
+                _format_metric(
+                    "queued_runs", "gauge", f"Queued runs in the store, at most {_MOST_QUEUED}", {"": len(queued)}
+                ),
+                _format_metric("running_runs", "gauge", "Runs that this process executes", {"": counters.running}),
+                _format_metric("ended_runs_total", "counter", "Ends of runs in this process, by state", ended),
+                _format_metric(
+                    "open_followers", "gauge", "Open event streams of runs", {"": self._context.live.followers}
+                ),
+                _format_metric("open_sockets", "gauge", "Open WebSocket connections", {"": counters.sockets}),
+                _format_metric("model_calls_total", "counter", "Responses of models", {"": counters.model_calls}),
+                _format_metric("tokens_total", "counter", "Tokens that models have reported", tokens),
             ]
         )
 
 
-def _metric(name: str, kind: str, text: str, values: dict[str, int]) -> str:
+def _format_metric(name: str, kind: str, text: str, values: dict[str, int]) -> str:
     full = f"chat_service_{name}"
     lines = [f"{full}{{{labels}}} {value}\n" if labels else f"{full} {value}\n" for labels, value in values.items()]
     return f"# HELP {full} {text}.\n# TYPE {full} {kind}\n{''.join(lines)}"

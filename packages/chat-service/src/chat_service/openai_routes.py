@@ -135,9 +135,9 @@ class OpenAIRoutes:
         async with aclosing(self._events.follow(found.run, view, found.ended)) as events:
             async for event in events:
                 if isinstance(event, Paused):
-                    return _json(encoder.whole(event))
+                    return _json_response(encoder.whole(event))
                 if isinstance(event, Done):
-                    return _json(encoder.whole(cast("Done[ChatResponse]", event).response))
+                    return _json_response(encoder.whole(cast("Done[ChatResponse]", event).response))
         raise AssertionError  # the events of a run end with Done or Paused
 
     # --- Chat Completions -------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class OpenAIRoutes:
             stream = self._chat.stream(posted.messages, options=posted.options, owner=owner)
             return _CompletionResponse(stream, encoder, self._places, self._settings.run_seconds)
         outcome = await _run_while_connected(request, partial(self._complete, posted, owner))
-        return Response(status_code=_CLIENT_GONE) if outcome is None else _json(encoder.whole(outcome))
+        return Response(status_code=_CLIENT_GONE) if outcome is None else _json_response(encoder.whole(outcome))
 
     async def _complete(self, posted: CompletionsRequest, owner: str) -> ChatResponse | Paused:
         try:
@@ -166,7 +166,7 @@ class OpenAIRoutes:
                 async with self._places:
                     return await self._chat.complete(posted.messages, options=posted.options, owner=owner)
         except TimeoutError:
-            raise _timeout() from None
+            raise _timeout_error() from None
 
     def _require_model(self, name: str) -> None:
         if name != self._model:
@@ -211,7 +211,7 @@ class _CompletionResponse(Response):
                 async with self._places, self._stream as events:
                     await send_run(aiter(events), self._encoder, write)
             if limit.cancelled_caught:
-                await send_failure(_timeout(), self._encoder, write)
+                await send_failure(_timeout_error(), self._encoder, write)
             await send({"type": "http.response.body", "body": b""})
             group.cancel_scope.cancel()
 
@@ -238,11 +238,11 @@ async def _cancel_at_disconnect(receive: Receive, scope: anyio.CancelScope) -> N
     scope.cancel()
 
 
-def _timeout() -> RunFailedError:
+def _timeout_error() -> RunFailedError:
     return RunFailedError("timeout", failure_text("timeout"))
 
 
-def _json(body: bytes) -> Response:
+def _json_response(body: bytes) -> Response:
     return Response(body, media_type="application/json")
 
 

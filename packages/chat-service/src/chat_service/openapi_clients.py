@@ -118,52 +118,58 @@ _KEY: Final[Json] = {
 _REFUSALS: Final = (400, 401, 403, 404, 409, 413, 415, 429, 500)
 
 
-def _ref(name: str) -> Json:
+def _schema_reference(name: str) -> Json:
     return {"schema": {"$ref": f"#/components/schemas/{name}"}}
 
 
-def _problems(*statuses: int) -> Json:
+def _describe_problems(*statuses: int) -> Json:
     return {
-        str(status): {"description": CODES[status], "content": {"application/problem+json": _ref("Problem")}}
+        str(status): {
+            "description": CODES[status],
+            "content": {"application/problem+json": _schema_reference("Problem")},
+        }
         for status in statuses
     }
 
 
 def _openai_errors(*statuses: int) -> Json:
     """Return the responses for errors of OpenAI's APIs. Errors of the host check have the format of this service."""
-    content: Json = {"application/json": _ref("OpenAIError"), "application/problem+json": _ref("Problem")}
+    content: Json = {
+        "application/json": _schema_reference("OpenAIError"),
+        "application/problem+json": _schema_reference("Problem"),
+    }
     return {str(status): {"description": CODES[status], "content": content} for status in statuses}
 
 
-def _body(schema: Json) -> Json:
+def _describe_body(schema: Json) -> Json:
     return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
-def _answer(description: str, content: Mapping[str, object]) -> Json:
+def _describe_response(description: str, content: Mapping[str, object]) -> Json:
     return {"description": description, "content": content}
 
 
 def client_paths() -> Json:
     """Return the paths of the routes."""
     events: Json = {"text/event-stream": {"schema": _EVENT}}
-    agui = _answer("Events of AG-UI, from RUN_STARTED to RUN_FINISHED or RUN_ERROR", events)
-    vercel = _answer("Chunks of the UI message stream, version 1", events)
-    response = _answer("Response", {"application/json": _ref("OpenAIResponse"), **events})
-    completion = _answer("Completion", {"application/json": _ref("ChatCompletion"), **events})
+    agui = _describe_response("Events of AG-UI, from RUN_STARTED to RUN_FINISHED or RUN_ERROR", events)
+    vercel = _describe_response("Chunks of the UI message stream, version 1", events)
+    response = _describe_response("Response", {"application/json": _schema_reference("OpenAIResponse"), **events})
+    completion = _describe_response("Completion", {"application/json": _schema_reference("ChatCompletion"), **events})
     own_chat: Json = {"parameters": [_CHAT]}
     return {
         "/agui": {
             "post": {
                 "summary": "Run an AG-UI agent",
-                "requestBody": _body(_AGUI),
-                "responses": {"200": agui, **_problems(*_REFUSALS)},
+                "requestBody": _describe_body(_AGUI),
+                "responses": {"200": agui, **_describe_problems(*_REFUSALS)},
             }
         },
         "/vercel": {
             "post": {
                 "summary": "Answer a request of useChat",
-                "requestBody": _body(_VERCEL),
-                "responses": {"200": vercel, **_problems(*_REFUSALS)},
+                "requestBody": _describe_body(_VERCEL),
+                "responses": {"200": vercel, **_describe_problems(*_REFUSALS)},
             }
         },
         "/vercel/{chat}": {
@@ -171,8 +177,8 @@ def client_paths() -> Json:
                 "summary": "List the messages of a chat",
                 **own_chat,
                 "responses": {
-                    "200": _answer("Messages", {"application/json": _ref("UIMessages")}),
-                    **_problems(401, 403, 404, 429, 500),
+                    "200": _describe_response("Messages", {"application/json": _schema_reference("UIMessages")}),
+                    **_describe_problems(401, 403, 404, 429, 500),
                 },
             }
         },
@@ -183,7 +189,7 @@ def client_paths() -> Json:
                 "responses": {
                     "200": vercel,
                     "204": {"description": "No run is active"},
-                    **_problems(401, 403, 404, 429, 500),
+                    **_describe_problems(401, 403, 404, 429, 500),
                 },
             }
         },
@@ -191,14 +197,14 @@ def client_paths() -> Json:
             "post": {
                 "summary": "Create a response, as OpenAI's Responses API",
                 "parameters": [_KEY],
-                "requestBody": _body(_RESPONSES),
+                "requestBody": _describe_body(_RESPONSES),
                 "responses": {"200": response, **_openai_errors(*_REFUSALS, 422)},
             }
         },
         "/v1/chat/completions": {
             "post": {
                 "summary": "Complete a chat without storing it, as OpenAI's Chat Completions API",
-                "requestBody": _body(_COMPLETIONS),
+                "requestBody": _describe_body(_COMPLETIONS),
                 "responses": {"200": completion, **_openai_errors(*_REFUSALS)},
             }
         },

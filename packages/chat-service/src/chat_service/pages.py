@@ -76,7 +76,7 @@ def _load_assets() -> tuple[Mapping[str, bytes], str]:
 
 
 @cache
-def _environment() -> Environment:
+def _template_environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("chat_service", "page"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -91,4 +91,4 @@ def _format_json(value: object) -> str:
 
 def _render(template: str, **values: object) -> Response:
     version = _load_assets()[1]
-    return HTMLResponse(_environment().get_template(template).render(version=version, **values))
+    return HTMLResponse(_template_environment().get_template(template).render(version=version, **values))

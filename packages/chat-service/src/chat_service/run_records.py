@@ -54,7 +54,7 @@ class RunEnd:
 
     def to_payload(self) -> dict[str, object]:
         """Encode the end as a job payload."""
-        return {name: _keep(getattr(self, name)) for name in self.__slots__}
+        return {name: _encode_value(getattr(self, name)) for name in self.__slots__}
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, object]) -> RunEnd:
@@ -63,7 +63,7 @@ class RunEnd:
         Args:
             payload: payload that `to_payload()` created.
         """
-        fields = {name: _read(payload[name]) for name in cls.__slots__ if name in payload}
+        fields = {name: _decode_value(payload[name]) for name in cls.__slots__ if name in payload}
         return cls(**cast("dict[str, Any]", fields))
 
 
@@ -210,9 +210,9 @@ def first_part(
         after: a position in the session's history before the message, or `None` for the beginning of the history.
         settings: limits and times of the service.
     """
-    payload = {"created_at": _keep(created_at.isoformat()), "body_hash": _keep(body_hash)}
+    payload = {"created_at": _encode_value(created_at.isoformat()), "body_hash": _encode_value(body_hash)}
     if after is not None:
-        payload |= {"log": _keep(after.log), "entry": after.number}
+        payload |= {"log": _encode_value(after.log), "entry": after.number}
     attempts, seconds = settings.max_attempts, settings.retry_seconds
     return Job(RUN_JOB, part_key(run_id, 0), payload, max_attempts=attempts, backoff_seconds=seconds)
 
@@ -250,18 +250,18 @@ def _read_run(run_id: str, jobs: list[StoredJob], ends: Mapping[str, RunEnd]) ->
     return Run(
         run_id,
         session_of(run_id),
-        datetime.fromisoformat(str(_read(payload["created_at"]))),
-        str(_read(payload["body_hash"])),
+        datetime.fromisoformat(str(_decode_value(payload["created_at"]))),
+        str(_decode_value(payload["body_hash"])),
         tuple([RunPart(job, ends.get(job.key)) for job in jobs]),
-        HistoryPosition(str(_read(payload["log"])), int(str(payload["entry"]))) if "log" in payload else None,
+        HistoryPosition(str(_decode_value(payload["log"])), int(str(payload["entry"]))) if "log" in payload else None,
     )
 
 
-def _keep(value: object) -> object:
+def _encode_value(value: object) -> object:
     """Encode a payload value so that a redaction does not change it. A string becomes the name of an object member."""
     return {value: True} if isinstance(value, str) else value
 
 
-def _read(value: object) -> object:
-    """Decode a payload value that `_keep()` encoded."""
+def _decode_value(value: object) -> object:
+    """Decode a payload value that `_encode_value()` encoded."""
     return next(iter(cast("Mapping[str, object]", value))) if isinstance(value, Mapping) else value

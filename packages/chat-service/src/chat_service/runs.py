@@ -177,7 +177,7 @@ class Runs:
             session_id = str(uuid4()) if digest is None else str(UUID(bytes=digest[:16], version=4))
             run_id = new_run_id(session_id, "1")
             if digest is not None and (known := await self.find(run_id)):
-                if self._repeats(known, request):
+                if self._is_repeated(known, request):
                     return known
                 salt = run_id  # the key has expired
                 continue
@@ -195,7 +195,7 @@ class Runs:
                 if await self.find(run_id) is None:
                     raise HTTPError(409, "The session of this Idempotency-Key has no run any more.") from None
                 continue  # the same request arrived twice at the same time
-            return await self._require(run_id)
+            return await self._require_run(run_id)
 
     async def _start_in_turn(self, request: MessageRequest, meta: ConversationMeta) -> Run:
         """Append the message and its run in one transaction, as soon as no other run of the session is active."""
@@ -210,7 +210,7 @@ class Runs:
                 await self._wait(seen, session_id)
                 continue
             if await self._append(request, meta, known.run_id):
-                return await self._require(known.run_id)
+                return await self._require_run(known.run_id)
             await self._wait(seen, session_id)
             if not request.waits:
                 raise HTTPError(409, "Another request changed the session at the same time: send the request again.")
@@ -266,7 +266,7 @@ class Runs:
         while True:
             digest = self._idempotency_digest(request, salt)
             run_id = new_run_id(session_id, uuid4().hex[:16] if digest is None else digest.hex()[:32])
-            if run_id not in known or self._repeats(known[run_id], request):
+            if run_id not in known or self._is_repeated(known[run_id], request):
                 return run_id
             salt = run_id  # the key has expired
 
@@ -277,7 +277,7 @@ class Runs:
         scope = dumps([request.principal.name, request.session_id, request.key, salt])
         return hashlib.sha256(scope.encode(errors="surrogatepass")).digest()
 
-    def _repeats(self, run: Run, request: MessageRequest) -> bool:
+    def _is_repeated(self, run: Run, request: MessageRequest) -> bool:
         """Return whether a request repeats the request of a run whose idempotency key has not expired.
 
         Raises:
@@ -343,7 +343,7 @@ class Runs:
             await self._store.cancel_job(part.kind, part.key)
         elif run.state == "paused":
             await self._cancel_waiting(run, end)
-        return await self._require(run.id)
+        return await self._require_run(run.id)
 
     async def last_entry(self, session_id: str) -> tuple[int, str]:
         """Return the number of a session's last history entry, and the name of the history.
@@ -374,7 +374,7 @@ class Runs:
         with anyio.move_on_after(self._settings.poll_seconds):
             await self._signals.session(session_id).wait(seen)
 
-    async def _require(self, run_id: str) -> Run:
+    async def _require_run(self, run_id: str) -> Run:
         run = await self.find(run_id)
         assert run is not None  # noqa: S101 - it was stored before
         return run

@@ -113,7 +113,7 @@ class SessionArchive:
         principal = await self._authenticate(request)
         meta = await self._runs.require_own_session(principal, request.path_params["session"], closed=True)
         await self._store.reopen(meta.id)
-        return json_response(await self._detail(meta.id))
+        return json_response(await self._load_detail(meta.id))
 
     async def load(self, request: Request) -> Response:
         """Create a session from an exported document, and return the new session. No session is overwritten."""
@@ -129,7 +129,7 @@ class SessionArchive:
             session_id = await self._store.create(messages, id=str(uuid4()), owner=principal.name, meta=meta)
         except UsageError as error:
             raise HTTPError(400, f"The session cannot be stored: {error}.") from error
-        return json_response(await self._detail(session_id), 201)
+        return json_response(await self._load_detail(session_id), 201)
 
     def _read_messages(self, fields: Mapping[str, object], owner: str) -> Messages:
         """Return the conversation of an exported document. Its grants are removed, and all of its calls have ended.
@@ -155,5 +155,5 @@ class SessionArchive:
             text = "Calls of this document have not ended, so they could run in both sessions:"
             raise HTTPError(409, f"{text} decide them in the first session, and export it again.") from None
 
-    async def _detail(self, session_id: str) -> dict[str, object]:
+    async def _load_detail(self, session_id: str) -> dict[str, object]:
         return session_detail(await self._store.meta(session_id), (await self._store.load(session_id)).messages)

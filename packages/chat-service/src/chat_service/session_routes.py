@@ -70,7 +70,7 @@ class SessionRoutes:
             session_id = await self._store.create(Messages(), id=str(uuid4()), owner=principal.name, meta=meta)
         except UsageError as error:
             raise HTTPError(400, f"The session cannot be stored: {error}.") from error
-        return json_response(await self._detail(await self._store.meta(session_id)), 201)
+        return json_response(await self._load_detail(await self._store.meta(session_id)), 201)
 
     async def list(self, request: Request) -> Response:
         """Return a page of the open or closed sessions of the user, most recently active first."""
@@ -94,21 +94,21 @@ class SessionRoutes:
 
     async def show(self, request: Request) -> Response:
         """Return a session with its turns."""
-        return json_response(await self._detail(await self._own_session(request)))
+        return json_response(await self._load_detail(await self._require_own_session(request)))
 
     async def change(self, request: Request) -> Response:
         """Change the title or the metadata of a session, and return the session."""
-        meta = await self._own_session(request)
+        meta = await self._require_own_session(request)
         _, fields = await read_object(request, self._settings)
         try:
             await self._store.apply(meta.id, meta=_read_changes(fields))
         except UsageError as error:
             raise HTTPError(400, f"The session cannot be stored: {error}.") from error
-        return json_response(await self._detail(await self._store.meta(meta.id)))
+        return json_response(await self._load_detail(await self._store.meta(meta.id)))
 
     async def close(self, request: Request) -> Response:
         """Close a session and queue the jobs for closed sessions, or delete it with `erase=true`."""
-        meta = await self._own_session(request)
+        meta = await self._require_own_session(request)
         force, erase = read_flag(request, "force"), read_flag(request, "erase")
         active = [run for run in await self._runs.of_session(meta.id) if run.is_active]
         if active and not force:
@@ -127,19 +127,19 @@ class SessionRoutes:
 
     async def messages(self, request: Request) -> Response:
         """Return the messages of a session."""
-        meta = await self._own_session(request)
+        meta = await self._require_own_session(request)
         return json_response(session_messages(meta.id, (await self._store.load(meta.id)).messages))
 
     async def list_runs(self, request: Request) -> Response:
         """Return the runs of a session, oldest first."""
-        meta = await self._own_session(request)
+        meta = await self._require_own_session(request)
         return json_response({"runs": [run.to_dict() for run in await self._runs.of_session(meta.id)]})
 
-    async def _own_session(self, request: Request) -> ConversationMeta:
+    async def _require_own_session(self, request: Request) -> ConversationMeta:
         principal: Principal = await self._authenticate(request)
         return await self._runs.require_own_session(principal, request.path_params["session"])
 
-    async def _detail(self, meta: ConversationMeta) -> dict[str, object]:
+    async def _load_detail(self, meta: ConversationMeta) -> dict[str, object]:
         return session_detail(meta, (await self._store.load(meta.id)).messages)
 
 

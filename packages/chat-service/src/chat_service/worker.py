@@ -142,7 +142,7 @@ class Worker:
             if outcome is not None:
                 end = outcome.to_end(*await self._runs.last_entry(run.session_id))
                 await self._runs.end(run, end)
-                self._count(end)
+                self._count_end(end)
         except (ConversationClosedError, UnknownConversationError):
             return  # the session was closed or deleted
         finally:
@@ -150,7 +150,7 @@ class Worker:
             self._counters.running -= 1
             self._signals.any_session.notify()
 
-    def _count(self, end: RunEnd) -> None:
+    def _count_end(self, end: RunEnd) -> None:
         self._counters.ended[end.state] += 1
         self._counters.input_tokens += end.input_tokens
         self._counters.output_tokens += end.output_tokens
@@ -163,7 +163,7 @@ class Worker:
             with CancelScope() as scope:
                 group.start_soon(self._cancel_when_ended, run, scope)
                 try:
-                    outcome = await self._answer(run, job)
+                    outcome = await self._run_engine(run, job)
                 except Exception as error:  # noqa: BLE001 - raised below, outside of the task group
                     failure = error
             group.cancel_scope.cancel()
@@ -182,7 +182,7 @@ class Worker:
             while signal.changes == seen:
                 await signal.wait(signal.number)
 
-    async def _answer(self, run: Run, job: StoredJob) -> _Outcome:
+    async def _run_engine(self, run: Run, job: StoredJob) -> _Outcome:
         """Run the engine on the session of a run, and return the outcome."""
         outcome = _Outcome(code="timeout")
         session = await AgentSession.open(self._store, run.session_id, flow=self._flow.name)

@@ -138,7 +138,7 @@ def take(transaction: JobTransaction, kinds: Sequence[str], now: datetime, lease
     taken = replace(
         job,
         # If the worker dies, the next attempt begins no earlier than if the job had failed now.
-        at=now + _backoff(job, job.attempts + 1),
+        at=now + _delay_before_retry(job, job.attempts + 1),
         attempts=job.attempts + 1,
         fence=job.fence + 1,
         holder=f"{socket.gethostname()}/{os.getpid()}",
@@ -186,7 +186,7 @@ def fail(transaction: JobTransaction, job: StoredJob, now: datetime, error: str)
     """
     held = _require_lease(transaction, job, now)
     state: JobState = "queued" if held.attempts < held.max_attempts else "failed"
-    at = now + _backoff(held, held.attempts)
+    at = now + _delay_before_retry(held, held.attempts)
     transaction.write(replace(held, state=state, at=at, lease_until=None, error=error[:MAX_ERROR_CHARACTERS]))
 
 
@@ -246,7 +246,7 @@ def _require_lease(transaction: JobTransaction, job: StoredJob, now: datetime) -
     return found
 
 
-def _backoff(job: StoredJob, attempts: int) -> timedelta:
+def _delay_before_retry(job: StoredJob, attempts: int) -> timedelta:
     """Return the delay before the next attempt of a job.
 
     Args:

@@ -48,7 +48,7 @@ class Dialog:
         decisions: Sequence[Decision] = ()
         try:
             while True:
-                paused = anyio.run(self._talk, chat, decisions)
+                paused = anyio.run(self._run_dialog, chat, decisions)
                 if paused is None:
                     return None
                 decisions = self._runner.prompt(paused)
@@ -59,7 +59,7 @@ class Dialog:
                 self._runner.screen.print_line(f"✖ not sent: {line}", "red")
             anyio.run(chat.aclose)
 
-    async def _talk(self, chat: StreamingChat[Answer, Paused], decisions: Sequence[Decision]) -> Paused | None:
+    async def _run_dialog(self, chat: StreamingChat[Answer, Paused], decisions: Sequence[Decision]) -> Paused | None:
         runner = self._runner
         paused: Paused | None = None
         async with runner.sessions.store() as store, store.open(self._session, owner=runner.person) as conversation:

@@ -92,7 +92,7 @@ def _from_schema(schema: dict[str, object]) -> Any:  # noqa: ANN401 - as above
         msg = f"--schema: {error}"
         raise click.UsageError(msg) from error
     definitions = cast("Mapping[str, object]", schema.get("$defs", {}))
-    inlined = {key: _inline(value, definitions, ()) for key, value in schema.items() if key != "$defs"}
+    inlined = {key: _inline_references(value, definitions, ()) for key, value in schema.items() if key != "$defs"}
 
     def check(value: dict[str, object]) -> dict[str, object]:
         problems = checker.problems(value)
@@ -103,19 +103,19 @@ def _from_schema(schema: dict[str, object]) -> Any:  # noqa: ANN401 - as above
     return Annotated[dict[str, Any], AfterValidator(check), WithJsonSchema(inlined)]
 
 
-def _inline(value: object, definitions: Mapping[str, object], outer: tuple[str, ...]) -> object:
+def _inline_references(value: object, definitions: Mapping[str, object], outer: tuple[str, ...]) -> object:
     """Return a JSON value with its references replaced by the definitions, because pydantic rejects unknown ones."""
     if isinstance(value, list):
-        return [_inline(item, definitions, outer) for item in cast("list[object]", value)]
+        return [_inline_references(item, definitions, outer) for item in cast("list[object]", value)]
     if not isinstance(value, dict):
         return value
     fields = cast("dict[str, object]", value)
     reference = fields.get("$ref")
     if not isinstance(reference, str):
-        return {key: _inline(item, definitions, outer) for key, item in fields.items()}
+        return {key: _inline_references(item, definitions, outer) for key, item in fields.items()}
     name = reference.removeprefix(_DEFINITION)
     if name in outer or name not in definitions:
         msg = f"--schema may refer only to $defs, and not recursively; it refers to {reference!r}"
         raise click.UsageError(msg)
     others = {key: item for key, item in fields.items() if key != "$ref"}
-    return {**cast("dict[str, object]", _inline(definitions[name], definitions, (*outer, name))), **others}
+    return {**cast("dict[str, object]", _inline_references(definitions[name], definitions, (*outer, name))), **others}

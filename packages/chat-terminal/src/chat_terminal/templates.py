@@ -105,7 +105,7 @@ def templates(ctx: click.Context) -> int:
         ctx: Click context. A subcommand runs instead.
     """
     if ctx.invoked_subcommand is None:
-        paths = sorted(_folder().glob("*.toml"))
+        paths = sorted(_template_folder().glob("*.toml"))
         if not paths:
             click.echo("There are no templates: create one with `chat templates edit NAME`.", err=True)
         for path in paths:
@@ -137,11 +137,11 @@ def edit_template(name: str) -> int:
 @templates.command("path", help="Print the directory of the templates.")
 def print_template_path() -> int:
     """Print the directory of the templates, and return the exit code."""
-    click.echo(_folder())
+    click.echo(_template_folder())
     return 0
 
 
-def _folder() -> Path:
+def _template_folder() -> Path:
     named = os.environ.get(TEMPLATES_VARIABLE)
     return Path(named) if named else Path(click.get_app_dir("chat-core")) / "templates"
 
@@ -150,7 +150,7 @@ def _path_of(name: str) -> Path:
     if not name.replace("-", "").replace("_", "").isalnum():
         msg = f"the name of a template has letters, digits, - and _ only, not {name!r}"
         raise click.UsageError(msg)
-    return _folder() / f"{name}.toml"
+    return _template_folder() / f"{name}.toml"
 
 
 def _create_template(values: Mapping[str, object]) -> PromptTemplate:

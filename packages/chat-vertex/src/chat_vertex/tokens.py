@@ -194,7 +194,7 @@ def _parse_token(response: Response, request: Request, requested_at: datetime) -
     if 400 <= response.status < 500 and response.status not in _TEMPORARY:  # noqa: PLR2004 - RFC 9110, section 15.5
         reported = read_error_body(body)
         msg = f"{NAME} {request.host} rejected the credentials with status {response.status}: {reported.summary}"
-        if description := _description(body):
+        if description := _error_description(body):
             msg = f"{msg}: {description}"
         raise AuthenticationError(msg, status=response.status, code=reported.code, body=body)
     if response.status != 200:  # noqa: PLR2004 - RFC 6749, section 5.1
@@ -211,7 +211,7 @@ def _parse_token(response: Response, request: Request, requested_at: datetime) -
     return _Token(token.strip(), expires_at)
 
 
-def _description(body: bytes) -> str:
+def _error_description(body: bytes) -> str:
     """Return the `error_description` of RFC 6749, section 5.2, shortened, or an empty text."""
     try:
         description = mapping(loads_limited(body)).get("error_description")

@@ -122,7 +122,7 @@ def write_token(approval: BoundApproval, seal: Seal, key: str, secret: bytes) ->
         *([] if approval.person is None else [approval.person]),
     ]
     signed = f"{_VERSION}.{key}.{_encode_base64(json.dumps(claims, separators=(',', ':')).encode())}"
-    token = f"{signed}.{_signature(secret, signed)}"
+    token = f"{signed}.{_sign(secret, signed)}"
     if len(token) > MAX_TOKEN_LENGTH:
         msg = f"the IDs are too long: the token would have {len(token)} characters, the maximum is {MAX_TOKEN_LENGTH}"
         raise UsageError(msg)
@@ -171,7 +171,7 @@ def _canonical_json(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _signature(secret: bytes, signed: str) -> str:
+def _sign(secret: bytes, signed: str) -> str:
     return _encode_base64(hmac.digest(secret, b"chat approval\0" + signed.encode(), sha256))
 
 
@@ -226,7 +226,7 @@ def read_token(token: str, secrets: Mapping[str, bytes], retired: Collection[str
         msg = f"the token names the unknown signing key {key!r}"
         raise ApprovalRefusedError(msg, "unknown_key")
     # Compare the encoded signatures: several base64 texts decode to the same bytes.
-    expected = _signature(secrets[key], token[: match.end(2)])
+    expected = _sign(secrets[key], token[: match.end(2)])
     if not hmac.compare_digest(signature.encode(), expected.encode()):
         msg = "the signature of the token is invalid"
         raise ApprovalRefusedError(msg, "forged")

@@ -258,7 +258,7 @@ class ToolPass(Generic[PauseT]):
             if (
                 self._first_unobserved is not first
                 or not ready.tool.resolved
-                or not _same_context(context, copy_context())
+                or not _are_same_contexts(context, copy_context())
             ):
                 return
             following = self._take_next(shared=True)
@@ -482,7 +482,7 @@ class ToolPass(Generic[PauseT]):
             self._mailbox.put(_progress_event(tool, value))
 
 
-def _same_context(left: Context, right: Context) -> bool:
+def _are_same_contexts(left: Context, right: Context) -> bool:
     """Return whether two contexts contain identical values."""
     return len(left) == len(right) and all(map(is_, left.values(), right.values()))
 

@@ -464,7 +464,7 @@ def _appears_to_only_wait(tools: ChatTools[Paused], messages: Messages) -> bool:
         definition, _ = tools.owners.get(tool.name, (None, None))
         if definition is None:
             return False
-        if _only_waits(tool, definition, tools):
+        if _is_only_waiting(tool, definition, tools):
             waits = True
         elif waits and definition.sequential:
             # This call and all later ones stay behind the waiting call.
@@ -474,7 +474,7 @@ def _appears_to_only_wait(tools: ChatTools[Paused], messages: Messages) -> bool:
     return waits
 
 
-def _only_waits(tool: Tool, definition: ToolDefinition, tools: ChatTools[Paused]) -> bool:
+def _is_only_waiting(tool: Tool, definition: ToolDefinition, tools: ChatTools[Paused]) -> bool:
     status = tool.status
     if isinstance(status, Pending):
         end = status.at if status.kind == "schedule" else status.expires_at

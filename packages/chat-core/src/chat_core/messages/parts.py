@@ -328,14 +328,14 @@ class Recalled:
         Control characters and invisible characters are removed. Characters that could end the quotation, or that mark
         roles, tool calls or code in other texts, are escaped.
         """
-        return model_texts.recalled([_shown_fields(note) for note in self.notes])
+        return model_texts.recalled([_fields_for_model(note) for note in self.notes])
 
 
 def _is_note(note: object) -> bool:
     return isinstance(note, RecalledNote)
 
 
-def _shown_fields(note: RecalledNote) -> dict[str, str | float]:
+def _fields_for_model(note: RecalledNote) -> dict[str, str | float]:
     fields: dict[str, str | float] = {"note": note.text}
     if note.source is not None:
         fields["source"] = note.source

@@ -93,7 +93,7 @@ def _create_validator(schema: JsonSchema, resources: Mapping[str, JsonSchema]) -
         msg = f"the schema is not valid at {path}: {_truncate(error.message)}"
         raise UsageError(msg) from error
     specification = referencing.jsonschema.specification_with(kind.META_SCHEMA["$schema"])
-    registry: Any = _known_schemas().with_resources(
+    registry: Any = _load_schema_dialects().with_resources(
         (url, referencing.Resource.from_contents(contents, default_specification=specification))
         for url, contents in resources.items()
     )
@@ -116,7 +116,7 @@ def _validator_class(schema: JsonSchema) -> Any:
     return kind
 
 
-def _known_schemas() -> Any:
+def _load_schema_dialects() -> Any:
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # noqa: PLC0415
 
     # The registry has no `retrieve` function, so an unknown URL is an error and is never fetched.

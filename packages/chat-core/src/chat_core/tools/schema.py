@@ -46,7 +46,7 @@ _DUMP: dict[str, Any] = {
     "by_alias": True,
     "round_trip": True,
     "warnings": False,
-    # A value that cannot be serialized becomes a string. `_changed_names()` then detects that the value has changed.
+    # A value that cannot be serialized becomes a string. `_find_changed_arguments()` then detects the change.
     "fallback": str,
 }
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -204,7 +204,7 @@ class Arguments:
         if written is None:
             written = dict(arguments)
         restored: set[str] = set()
-        while changed := self._changed_names(written, value) - restored:
+        while changed := self._find_changed_arguments(written, value) - restored:
             restored |= changed
             written = {name: item for name, item in written.items() if name not in changed}
             written |= {name: arguments[name] for name in changed if name in arguments}
@@ -221,7 +221,7 @@ class Arguments:
         except Exception:  # noqa: BLE001 - a serializer of the application may raise anything; the received arguments are kept
             return None
 
-    def _changed_names(self, written: Mapping[str, object], value: Mapping[str, object]) -> set[str]:
+    def _find_changed_arguments(self, written: Mapping[str, object], value: Mapping[str, object]) -> set[str]:
         """Return the names of the arguments whose values change when they are serialized and parsed."""
         try:
             parsed = self._read(_encode(written).encode())

@@ -15,7 +15,7 @@ from chat_memory.passages import Passage
 from chat_memory.testing._fixtures import NO_VECTORS, Memories, home, objects, refused, require, require_equal, year
 
 
-async def _fill(scope: MemoryScope) -> str:
+async def _store_all_kinds(scope: MemoryScope) -> str:
     """Store rows of every kind, and return the id of a candidate."""
     await scope.add(home("Berlin", 2020))
     candidate = (await scope.add(home("Paris", 2024, "inferred"))).fact
@@ -28,7 +28,7 @@ async def _fill(scope: MemoryScope) -> str:
 async def facts_of_another_scope_are_not_listed(memories: Memories) -> None:
     """Every list of facts contains only facts of its scope."""
     async with memories.open() as memory:
-        await _fill(memory.scope("ana"))
+        await _store_all_kinds(memory.scope("ana"))
         ben = memory.scope("ben")
         await ben.add(Statement("user", "works at", "Acme"))
         statuses: tuple[FactStatus, ...] = ("current", "candidate", "historical", "retracted")
@@ -51,7 +51,7 @@ async def facts_of_another_scope_do_not_compete(memories: Memories) -> None:
 async def an_id_of_another_scope_is_unknown(memories: Memories) -> None:
     """The id of a fact has no effect in another scope."""
     async with memories.open() as memory:
-        candidate = await _fill(memory.scope("ana"))
+        candidate = await _store_all_kinds(memory.scope("ana"))
         before = await memory.scope("ana").export()
         ben = memory.scope("ben")
         require_equal(await ben.get(candidate), None, "get() does not find the fact")
@@ -68,7 +68,7 @@ async def an_id_of_another_scope_is_unknown(memories: Memories) -> None:
 async def texts_of_another_scope_are_not_found(memories: Memories) -> None:
     """Neither a search nor the id of a document finds texts of another scope."""
     async with memories.open() as memory:
-        await _fill(memory.scope("ana"))
+        await _store_all_kinds(memory.scope("ana"))
         ids = [item.id for item in await memory.scope("ana").documents()]
         ben = memory.scope("ben")
         await ben.add_passages([Passage("Tea, please.", "chat-18")])
@@ -82,7 +82,7 @@ async def vectors_of_another_scope_are_not_found(memories: Memories) -> None:
     """Vectors are neither read, written, counted nor deleted across scopes."""
     async with memories.open() as memory:
         ana, ben = memory.scope("ana"), memory.scope("ben")
-        await _fill(ana)
+        await _store_all_kinds(ana)
         ids, stored = await ana.vectors("m")
         require(ids, "vectors are stored")
         await ben.add_passages([Passage("Tea, please.", "chat-18")])
@@ -97,7 +97,7 @@ async def graphs_of_different_scopes_are_separate(memories: Memories) -> None:
     """Entities and relations with equal names belong to their own scopes."""
     async with memories.open() as memory:
         ana, ben = memory.scope("ana"), memory.scope("ben")
-        await _fill(ana)
+        await _store_all_kinds(ana)
         before = await ana.graph()
         require_equal(await ben.entities(), [], "entities of another scope are not listed")
         require_equal(await ben.neighbors("Berlin"), [], "nor are neighbors")
@@ -160,7 +160,7 @@ async def an_export_contains_everything_of_its_scope(memories: Memories) -> None
     """`export()` returns facts of every status, statements, entities, relations and passages, as JSON."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
-        await _fill(ana)
+        await _store_all_kinds(ana)
         await ana.retract((await ana.add(Statement("user", "works at", "Acme"))).fact.id)
         await memory.scope("ben").add(Statement("user", "works at", "Globex"))
         text = json.dumps(await ana.export())
@@ -175,8 +175,8 @@ async def delete_all_leaves_nothing(memories: Memories) -> None:
     """`delete_all()` deletes everything in its scope, and nothing in another scope."""
     async with memories.open() as memory:
         ana, ben = memory.scope("ana"), memory.scope("ben")
-        await _fill(ana)
-        await _fill(ben)
+        await _store_all_kinds(ana)
+        await _store_all_kinds(ben)
         before = await ben.export()
         await ana.delete_all()
         require_equal(await ana.stats(), MemoryStats(), "no row is left")

@@ -117,7 +117,7 @@ class GeminiCodec:
 
     def ready(self, setup: SessionSetup, /) -> Sequence[str]:
         """Implement `RealtimeCodec.ready`: send the earlier conversation, unless the session was resumed."""
-        contents = [] if setup.handle is not None else _history(setup.messages)
+        contents = [] if setup.handle is not None else _encode_history(setup.messages)
         return [dumps({"clientContent": {"turns": contents, "turnComplete": False}})] if contents else []
 
     def audio(self, data: bytes, /) -> Sequence[str]:
@@ -188,7 +188,7 @@ class GeminiCodec:
             ids = mapping(body["toolCallCancellation"]).get("ids")
             events.append(CallsCancelled(tuple([str(item) for item in ids]) if is_list(ids) else ()))
         if is_object(body.get("goAway")):
-            events.append(GoAway(_seconds(mapping(body["goAway"]).get("timeLeft"))))
+            events.append(GoAway(_parse_duration(mapping(body["goAway"]).get("timeLeft"))))
         update = mapping(body.get("sessionResumptionUpdate"))
         if update.get("resumable") and isinstance(update.get("newHandle"), str):
             events.append(ResumptionHandle(str(update["newHandle"])))
@@ -311,7 +311,7 @@ def _read_usage(usage: Mapping[str, Any]) -> tuple[Usage, ModalityUsage]:
     return total, ModalityUsage(**counts)
 
 
-def _seconds(value: object) -> float | None:
+def _parse_duration(value: object) -> float | None:
     """Return a duration in the JSON form of protobuf, such as `"9.5s"`, in seconds."""
     try:
         return float(str(value).removesuffix("s"))
@@ -323,7 +323,7 @@ def _response(output: CallOutput) -> dict[str, object]:
     return {"name": output.name, "response": {"error" if output.failed else "output": output.text}}
 
 
-def _history(messages: Messages) -> list[dict[str, object]]:
+def _encode_history(messages: Messages) -> list[dict[str, object]]:
     """Return the earlier conversation: its texts, calls and results. Other parts and system turns are omitted."""
     contents: list[dict[str, object]] = []
     for role, turn in messages.view().turns:

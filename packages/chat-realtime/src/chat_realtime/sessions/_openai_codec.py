@@ -160,11 +160,11 @@ class OpenAICodec:
 
     def text(self, text: str, /) -> Sequence[str]:
         """Implement `RealtimeCodec.text`."""
-        return [_create_item(_message("user", text))]
+        return [_create_item(_encode_message("user", text))]
 
     def note(self, text: str, /) -> Sequence[str]:
         """Implement `RealtimeCodec.note`."""
-        return [_create_item(_message("user", text))]
+        return [_create_item(_encode_message("user", text))]
 
     def outputs(self, outputs: Sequence[CallOutput], /) -> Sequence[str]:
         """Implement `RealtimeCodec.outputs`."""
@@ -193,11 +193,11 @@ class OpenAICodec:
             event = None
         if not is_object(event) or not isinstance(event.get("type"), str):
             problem = "a message is not a JSON object with a type"
-            raise self._invalid(problem, message)
+            raise self._invalid_message_error(problem, message)
         reader = self._readers.get(str(event["type"]))
         return [] if reader is None else reader(event)
 
-    def _invalid(self, problem: str, message: bytes = b"") -> InvalidResponseError:
+    def _invalid_message_error(self, problem: str, message: bytes = b"") -> InvalidResponseError:
         return InvalidResponseError(f"{self._provider}: {problem}", raw=message)
 
     def _read_ready(self, _event: Mapping[str, Any]) -> Sequence[ReceivedEvent]:
@@ -215,7 +215,7 @@ class OpenAICodec:
             data = base64.b64decode(str(event.get("delta", "")), validate=True)
         except binascii.Error:
             problem = "the audio of response.output_audio.delta is not valid base64"
-            raise self._invalid(problem) from None
+            raise self._invalid_message_error(problem) from None
         return [AudioDelta(data, str(event.get("item_id", "")))] if data else []
 
     def _read_error(self, event: Mapping[str, Any]) -> Sequence[ReceivedEvent]:
@@ -229,7 +229,7 @@ class OpenAICodec:
         reported = str(response.get("status"))
         if reported not in _STATUSES:
             problem = f"response.done has the unknown status {reported!r}"
-            raise self._invalid(problem)
+            raise self._invalid_message_error(problem)
         status = _STATUSES[reported]
         details = mapping(response.get("status_details"))
         reason = details.get("reason")
@@ -251,7 +251,7 @@ class OpenAICodec:
                 name, call_id = item.get("name"), item.get("call_id")
                 if not isinstance(name, str) or not isinstance(call_id, str):
                     problem = "a function_call of response.done has no name or no call_id"
-                    raise self._invalid(problem)
+                    raise self._invalid_message_error(problem)
                 calls.append((call_id, FunctionCall.parse(name, str(item.get("arguments") or ""))))
         return tuple(calls)
 
@@ -291,7 +291,7 @@ def _create_item(item: Mapping[str, object]) -> str:
     return dumps({"type": "conversation.item.create", "item": dict(item)})
 
 
-def _message(role: str, text: str) -> dict[str, object]:
+def _encode_message(role: str, text: str) -> dict[str, object]:
     name, kind = _ROLES[role]
     return {"type": "message", "role": name, "content": [{"type": kind, "text": text}]}
 
@@ -309,7 +309,7 @@ def _turn_items(role: str, turn: Turn) -> list[dict[str, object]]:
     items: list[dict[str, object]] = []
     for part in turn.parts:
         if isinstance(part, Text) and part.text:
-            items.append(_message(role, part.text))
+            items.append(_encode_message(role, part.text))
         elif isinstance(part, Tool):
             output = call_output(part)
             call: dict[str, object] = {"type": "function_call", "call_id": output.call_id, "name": part.name}

@@ -120,7 +120,7 @@ class RealtimeSession(Generic[PauseT_co]):
             raise UsageError(msg)
         self._was_entered = True
         pause = await self._recorder.start()
-        self._link = Link(self._model, await self._setup(), self._limits.max_reconnects, self._notifier)
+        self._link = Link(self._model, await self._create_setup(), self._limits.max_reconnects, self._notifier)
         group = await self._group.__aenter__()
         try:
             group.start_soon(self._receive, self._link)
@@ -134,7 +134,7 @@ class RealtimeSession(Generic[PauseT_co]):
             await self._buffer.put(pause)
         return self
 
-    async def _setup(self) -> SessionSetup:
+    async def _create_setup(self) -> SessionSetup:
         target, messages = self._target, self._target.messages
         options = await target.chat.request_options(
             messages, options=target.options, inject=target.inject, owner=target.owner
@@ -258,7 +258,7 @@ class RealtimeSession(Generic[PauseT_co]):
         link = self._require_link("interrupt")
         if self._is_responding:
             await link.send(lambda codec: codec.cancel())
-        await self._cut(link)
+        await self._end_unheard_responses(link)
 
     def report_played(self, seconds: float) -> None:
         """Report the duration of all audio that was played since the start of the session.
@@ -375,14 +375,14 @@ class RealtimeSession(Generic[PauseT_co]):
                 self._recorder.cancel_calls(call_ids)
                 return
             case ServerInterrupted():
-                await self._cut(link)
+                await self._end_unheard_responses(link)
                 return
             case InputTranscript(item=item, text=text):
                 self._recorder.complete_input(item, text)
                 if text == "":
                     return
             case SpeechStarted(interrupts=True):
-                await self._cut(link)
+                await self._end_unheard_responses(link)
             case _:
                 pass
         await self._buffer.put(event)
@@ -418,7 +418,7 @@ class RealtimeSession(Generic[PauseT_co]):
             self._response_is_due = not await link.send_now(self._request_response)
         link.leave_if_idle()
 
-    async def _cut(self, link: Link) -> None:
+    async def _end_unheard_responses(self, link: Link) -> None:
         """End all responses that the user has not heard completely."""
         for slot in list(self._recorder.slots):
             if isinstance(slot, SpeechSlot) and not slot.is_ready and not slot.speech.was_cut:

@@ -26,8 +26,12 @@ async def a_change_is_reported_once(stores: Stores) -> None:
         expected = {Changed("1", "ben"), Changed("2", "ben")}
         require(set(found.conversations) == expected, f"changes() returns {expected}, not {found.conversations}")
         require(len(found.conversations) == len(expected), "changes() returns each conversation once")
-        require(await _changed_ids(there, found.cursor) == set(), "a change is not returned again for the new cursor")
-        require(await _changed_ids(there, first.cursor) == {"1", "2"}, "an old cursor returns all changes since then")
+        require(
+            await _list_changed_ids(there, found.cursor) == set(), "a change is not returned again for the new cursor"
+        )
+        require(
+            await _list_changed_ids(there, first.cursor) == {"1", "2"}, "an old cursor returns all changes since then"
+        )
 
 
 async def every_change_is_reported(stores: Stores) -> None:
@@ -55,7 +59,7 @@ async def every_change_is_reported(stores: Stores) -> None:
             await conversation.write_tool(("a",), conversation.messages.tool("a"))
             await require_reported("a changed call")
             await conversation.renew()
-            require(await _changed_ids(there, cursor) == set(), "a lease renewal is not reported as a change")
+            require(await _list_changed_ids(there, cursor) == set(), "a lease renewal is not reported as a change")
             await conversation.release()
             await require_reported("the end of a run")
         await here.assign("chat", "ana")
@@ -72,7 +76,7 @@ async def a_due_conversation_is_reported(stores: Stores) -> None:
             await run.claim()
             cursor = (await there.changes()).cursor
             stores.clock.advance(seconds=1)
-            require(await _changed_ids(there, cursor) == set(), "no conversation is reported before it is due")
+            require(await _list_changed_ids(there, cursor) == set(), "no conversation is reported before it is due")
             stores.clock.advance(minutes=10)
             found = await there.changes(cursor, wait_seconds=0)
             names = [item.conversation for item in found.conversations]
@@ -82,9 +86,9 @@ async def a_due_conversation_is_reported(stores: Stores) -> None:
             names = [item.conversation for item in found.conversations]
             require(names == ["planned"], f"only the scheduled call is reported when its time has come, not {names}")
             stores.clock.advance(hours=1)
-            require(await _changed_ids(there, found.cursor) == {"asked"}, "an expired approval is reported")
+            require(await _list_changed_ids(there, found.cursor) == {"asked"}, "an expired approval is reported")
             require(
-                await _changed_ids(there, cursor) == {"run", "planned", "asked"},
+                await _list_changed_ids(there, cursor) == {"run", "planned", "asked"},
                 "an old cursor returns all of these changes",
             )
 
@@ -119,11 +123,11 @@ async def a_cancelled_wait_loses_no_change(stores: Stores) -> None:
             await there.changes(second.cursor)
         await here.create(paused("a"), id="new")
         require(
-            await _changed_ids(there, second.cursor) == {"new"},
+            await _list_changed_ids(there, second.cursor) == {"new"},
             "after a cancelled wait, the same cursor still returns the change",
         )
         require(
-            await _changed_ids(there, first.cursor) == {"new"},
+            await _list_changed_ids(there, first.cursor) == {"new"},
             "after a cancelled wait, an earlier cursor still returns the change",
         )
 
@@ -133,7 +137,7 @@ async def a_cursor_is_accepted_by_every_store(stores: Stores) -> None:
     async with stores.open() as here, stores.open() as there:
         cursor = (await here.changes()).cursor
         await here.create(paused("a"), id="new")
-        require(await _changed_ids(there, cursor) == {"new"}, "a store accepts the cursor of another store")
+        require(await _list_changed_ids(there, cursor) == {"new"}, "a store accepts the cursor of another store")
         require(cursor.isascii() and cursor.isprintable(), "a cursor consists of printable ASCII characters")
         require(not set(cursor) & set(" \"'<>&%\\"), "a cursor has no character that must be quoted or escaped")
         for text in ("", "no cursor", f"?{cursor}", f"{cursor}?"):
@@ -180,7 +184,7 @@ async def a_follower_misses_no_change(stores: Stores) -> None:
         require(seen == turns, f"the last change of each conversation is reported: {turns}, not {seen}")
 
 
-async def _changed_ids(store: ConversationStore, cursor: str) -> set[str]:
+async def _list_changed_ids(store: ConversationStore, cursor: str) -> set[str]:
     """Return the ids of the conversations changed since `cursor`."""
     return {item.conversation for item in (await store.changes(cursor, wait_seconds=0)).conversations}
 

@@ -62,10 +62,10 @@ async def a_redacted_history_is_returned_completely(stores: Stores) -> None:
     """After a redaction, `history(after=...)` with an earlier position returns the whole new history."""
     async with stores.open() as here, stores.open() as there:
         name = await here.create(Messages.from_user("My card is 4711."))
-        await _answer(here, name)
+        await _answer_question(here, name)
         before = (await there.history(name))[0].position
         await here.redact(name, 0, by="dpo", reason="law")
-        await _answer(here, name)
+        await _answer_question(here, name)
         whole = await there.history(name)
         for position in (before, HistoryPosition(before.log, 99)):
             found = [_fields(item) for item in await there.history(name, after=position)]
@@ -74,7 +74,7 @@ async def a_redacted_history_is_returned_completely(stores: Stores) -> None:
         require([turn.text for _, turn in whole[0].turns] == ["[redacted]", "Done."], f"not {whole[0].turns}")
 
 
-async def _answer(store: ConversationStore, name: str) -> None:
+async def _answer_question(store: ConversationStore, name: str) -> None:
     async with store.open(name) as run:
         await run.claim()
         turn = answer()

@@ -94,7 +94,7 @@ async def the_lists_are_read_in_pages(stores: Stores) -> None:
                 conversation.messages.tool(*page[-1].wait.path).reject("no")
         require(found == everything, f"the pages of waiting() are the whole list {everything}, not {found}")
         stores.clock.advance(hours=3)
-        due = await _due_ids(there)
+        due = await _list_due_ids(there)
         require(len(due) == 2, "both conversations are due")  # noqa: PLR2004
         (first,) = await there.due(limit=1)
         (second,) = await there.due(limit=1, after=first.cursor)
@@ -156,13 +156,13 @@ async def a_reached_time_makes_a_conversation_due(stores: Stores) -> None:
         await here.create(paused(call("planned", at=stores.clock.after(hours=1)), "open"), id="planned")
         await here.create(paused(call("asked", expires_at=stores.clock.after(hours=2))), id="asked")
         await here.create(paused("forever"), id="forever")
-        require(await _due_ids(here) == [], "no conversation is due before its time")
+        require(await _list_due_ids(here) == [], "no conversation is due before its time")
         stores.clock.advance(hours=1)
-        require(await _due_ids(here) == ["planned"], "a schedule is due when its time has come")
+        require(await _list_due_ids(here) == ["planned"], "a schedule is due when its time has come")
         stores.clock.advance(hours=1)
-        require(await _due_ids(here) == ["planned", "asked"], "an approval is due when it has expired")
+        require(await _list_due_ids(here) == ["planned", "asked"], "an approval is due when it has expired")
         stores.clock.advance(hours=1)
-        require(await _due_ids(here) == ["planned", "asked", "lost"], "an interrupted call is due at its deadline")
+        require(await _list_due_ids(here) == ["planned", "asked", "lost"], "an interrupted call is due at its deadline")
 
 
 async def a_decision_makes_a_conversation_due(stores: Stores) -> None:
@@ -171,16 +171,16 @@ async def a_decision_makes_a_conversation_due(stores: Stores) -> None:
         name = await here.create(paused("a", "b"), person="ana")
         async with here.open(name) as conversation:
             conversation.messages.tool("a").approve()
-        require(await _due_ids(there) == [name], "a conversation with a new decision is due")
+        require(await _list_due_ids(there) == [name], "a conversation with a new decision is due")
         require(
             [item.person for item in await there.due(person="ana")] == ["ana"],
             "due(person=) lists the conversation of this person",
         )
         require(await there.due(person="ben") == [], "due(person=) omits the conversations of others")
         await _finish(there, name)
-        require(await _due_ids(there) == [], "a conversation is not due after a run has continued it")
+        require(await _list_due_ids(there) == [], "a conversation is not due after a run has continued it")
         await here.create(Messages.from_user("Hello."), id="hello")
-        require(await _due_ids(there) == ["hello"], "a conversation without an answer is due")
+        require(await _list_due_ids(there) == ["hello"], "a conversation without an answer is due")
 
 
 async def a_dead_run_makes_a_conversation_due(stores: Stores) -> None:
@@ -189,9 +189,11 @@ async def a_dead_run_makes_a_conversation_due(stores: Stores) -> None:
         name = await here.create(Messages.from_user("Pay."))
         async with here.open(name) as run:
             await run.claim()
-            require(await _due_ids(there) == [], "a conversation with an active run is not due")
+            require(await _list_due_ids(there) == [], "a conversation with an active run is not due")
             stores.clock.advance(days=1)
-            require(await _due_ids(there) == [name], "a conversation with a dead run is due when the lease has expired")
+            require(
+                await _list_due_ids(there) == [name], "a conversation with a dead run is due when the lease has expired"
+            )
 
 
 async def an_answered_conversation_is_not_due(stores: Stores) -> None:
@@ -203,7 +205,7 @@ async def an_answered_conversation_is_not_due(stores: Stores) -> None:
         run.messages.append("model", turn)
         await run.write_turn((), "model", turn)
         await run.release()
-        require(await _due_ids(there) == [], "an answered conversation is not due")
+        require(await _list_due_ids(there) == [], "an answered conversation is not due")
 
 
 async def a_conversation_with_a_delivered_answer_is_not_due(stores: Stores) -> None:
@@ -220,21 +222,24 @@ async def a_conversation_with_a_delivered_answer_is_not_due(stores: Stores) -> N
             await run.write_marks()
             await run.renew()
             stores.clock.advance(days=1)
-            require(await _due_ids(there) == [], "a conversation with a delivered answer is not due after its run died")
+            require(
+                await _list_due_ids(there) == [], "a conversation with a delivered answer is not due after its run died"
+            )
             async with there.open(name) as other:
                 last = other.messages[-1].turns[-1]
                 require(last.delivered and last.failed_usage == Usage(3, 4), "the marks of a turn are durable")
                 await other.claim()
                 stores.clock.advance(days=1)
                 require(
-                    await _due_ids(here) == [], "opening a conversation with a delivered answer does not make it due"
+                    await _list_due_ids(here) == [],
+                    "opening a conversation with a delivered answer does not make it due",
                 )
                 await other.release()
             snapshot = await there.load(name)
             require(snapshot.messages[-1].turns[-1].delivered, "load() returns the marks of a turn")
             snapshot.messages.user("And now?")
             await there.save(name, snapshot.messages, revision=snapshot.revision)
-            require(await _due_ids(here) == [name], "a turn after a delivered answer makes the conversation due")
+            require(await _list_due_ids(here) == [name], "a turn after a delivered answer makes the conversation due")
 
 
 async def a_decision_that_a_run_missed_makes_a_conversation_due(stores: Stores) -> None:
@@ -247,7 +252,8 @@ async def a_decision_that_a_run_missed_makes_a_conversation_due(stores: Stores) 
                 person.messages.tool("a").approve()
             await run.release()
         require(
-            await _due_ids(there) == [name], "a decision that was stored as the run ended makes the conversation due"
+            await _list_due_ids(there) == [name],
+            "a decision that was stored as the run ended makes the conversation due",
         )
 
 
@@ -258,19 +264,21 @@ async def a_conversation_that_no_run_can_continue_is_not_due(stores: Stores) -> 
         async with there.open(name) as person:
             person.messages.tool("a").approve(arguments={"cents": 2})
         await _stall_run(stores, here, name)
-        require(await _due_ids(there) == [], "a conversation that no run can continue is not due")
+        require(await _list_due_ids(there) == [], "a conversation that no run can continue is not due")
         stores.clock.advance(hours=1)
-        require(await _due_ids(there) == [], "the conversation is not due before a deadline")
+        require(await _list_due_ids(there) == [], "the conversation is not due before a deadline")
         async with there.open(name) as person:
             person.messages.tool("a").reject()
         require(
-            await _due_ids(there) == [name], "a decision makes a conversation due after a run that could not continue"
+            await _list_due_ids(there) == [name],
+            "a decision makes a conversation due after a run that could not continue",
         )
         other = await here.create(paused(call("c", expires_at=stores.clock.after(days=1))))
         await _stall_run(stores, here, other)
         stores.clock.advance(days=1)
         require(
-            other in await _due_ids(there), "a deadline makes a conversation due after a run that could not continue"
+            other in await _list_due_ids(there),
+            "a deadline makes a conversation due after a run that could not continue",
         )
 
 
@@ -286,7 +294,7 @@ async def _waiting_ids(
     return {item.wait.tool_id for item in await store.waiting(person=person, kind=kind)}
 
 
-async def _due_ids(store: ConversationStore) -> list[str]:
+async def _list_due_ids(store: ConversationStore) -> list[str]:
     return [item.conversation for item in await store.due()]
 
 

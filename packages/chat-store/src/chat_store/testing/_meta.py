@@ -64,11 +64,11 @@ async def conversations_are_listed_by_owner(stores: Stores) -> None:
             stores.clock.advance(minutes=1)
         await _approve_call(here, "2")
         require(
-            await _listed_ids(there, owner="ana") == ["2", "4", "0"],
+            await _list_ids(there, owner="ana") == ["2", "4", "0"],
             "the most recently active conversation comes first",
         )
-        require(await _listed_ids(there) == ["2", "4", "3", "1", "0"], "without an owner, everything is listed")
-        require(await _listed_ids(there, owner="eve") == [], "a user without conversations has none")
+        require(await _list_ids(there) == ["2", "4", "3", "1", "0"], "without an owner, everything is listed")
+        require(await _list_ids(there, owner="eve") == [], "a user without conversations has none")
         (first,) = await there.conversations(owner="ana", limit=1)
         rest = await there.conversations(owner="ana", after=first.cursor)
         require(
@@ -192,7 +192,7 @@ async def _approve_call(store: ConversationStore, name: str) -> None:
         conversation.messages.tool("a").approve()
 
 
-async def _listed_ids(
+async def _list_ids(
     store: ConversationStore, *, owner: str | None = None, state: ConversationState | None = None
 ) -> list[str]:
     return [item.id for item in await store.conversations(owner=owner, state=state)]

@@ -36,7 +36,7 @@ async def posted_turns_are_applied_once_and_in_order(stores: Stores) -> None:
             _message_texts(snapshot.messages) == ["One.", "Two.", "Three.", "Done."], "the appended turns are stored"
         )
         require(
-            not snapshot.posted and await _due_ids(there) == [],
+            not snapshot.posted and await _list_due_ids(there) == [],
             "no posted turn is left, and the conversation is not due",
         )
 
@@ -47,17 +47,17 @@ async def a_posted_turn_makes_a_conversation_due(stores: Stores) -> None:
         idle = await here.create(Messages.from_user("One."))
         await _finish(here, idle)
         await here.post(idle, Turn([Text("A result.")], by="engine"), key="engine")
-        require(await _due_ids(there) == [], "a turn of the engine does not make a conversation due")
+        require(await _list_due_ids(there) == [], "a turn of the engine does not make a conversation due")
         await here.post(idle, _user_turn("Two."), key="2")
-        require(await _due_ids(there) == [idle], "a posted turn makes an answered conversation due")
+        require(await _list_due_ids(there) == [idle], "a posted turn makes an answered conversation due")
         await _finish(there, idle)
-        require(await _due_ids(there) == [], "the conversation is not due after a run appended the turn")
+        require(await _list_due_ids(there) == [], "the conversation is not due after a run appended the turn")
         waiting = await here.create(paused("a"))
         await here.post(waiting, _user_turn("And?"), key="1")
-        require(await _due_ids(there) == [], "a posted turn does not make the conversation due while a call waits")
+        require(await _list_due_ids(there) == [], "a posted turn does not make the conversation due while a call waits")
         async with there.open(waiting) as conversation:
             conversation.messages.tool("a").reject("no")
-        require(await _due_ids(there) == [waiting], "the decision makes the conversation due")
+        require(await _list_due_ids(there) == [waiting], "the decision makes the conversation due")
 
 
 async def a_turn_posted_at_the_end_of_a_run_makes_a_conversation_due(stores: Stores) -> None:
@@ -72,7 +72,7 @@ async def a_turn_posted_at_the_end_of_a_run_makes_a_conversation_due(stores: Sto
                 if renews:
                     await run.renew()
                 await run.release(looked_at=stores.clock())
-            require(name in await _due_ids(there), "a turn posted at the end of a run makes the conversation due")
+            require(name in await _list_due_ids(there), "a turn posted at the end of a run makes the conversation due")
 
 
 async def a_posted_turn_after_a_delivered_answer_outlives_a_dead_run(stores: Stores) -> None:
@@ -89,15 +89,19 @@ async def a_posted_turn_after_a_delivered_answer_outlives_a_dead_run(stores: Sto
                 await run.write_marks()
                 stores.clock.advance(days=1)
                 if not posts_first:
-                    require(await _due_ids(there) == ["before"], "a conversation with a delivered answer is not due")
+                    require(
+                        await _list_due_ids(there) == ["before"], "a conversation with a delivered answer is not due"
+                    )
                     await there.post(name, _user_turn("Two."), key="2")
-                require(name in await _due_ids(there), "a posted turn makes the conversation due after its run died")
+                require(
+                    name in await _list_due_ids(there), "a posted turn makes the conversation due after its run died"
+                )
                 async with there.open(name) as other:
                     await other.claim()
-                    require(name not in await _due_ids(here), "a conversation with an active run is not due")
+                    require(name not in await _list_due_ids(here), "a conversation with an active run is not due")
                     stores.clock.advance(days=1)
                     require(
-                        name in await _due_ids(here),
+                        name in await _list_due_ids(here),
                         "the conversation is due if the next run died before it appended the turn",
                     )
 
@@ -146,7 +150,7 @@ async def a_summary_does_not_make_a_conversation_due(stores: Stores) -> None:
                 run.messages.append("user", turn)
                 await run.write_turn((), "user", turn)
                 await run.release()
-        require(await _due_ids(there) == ["unanswered"], "a summary needs no response")
+        require(await _list_due_ids(there) == ["unanswered"], "a summary needs no response")
 
 
 def _user_turn(text: str) -> Turn:
@@ -172,7 +176,7 @@ async def _finish(store: ConversationStore, name: str) -> None:
         await run.release()
 
 
-async def _due_ids(store: ConversationStore) -> list[str]:
+async def _list_due_ids(store: ConversationStore) -> list[str]:
     return [item.conversation for item in await store.due()]
 
 

@@ -80,7 +80,7 @@ def read_request(body: bytes) -> VercelRequest:
         decisions=[decision for part in parts for decision in _read_decisions(part)],
         client_tools=tools,
     )
-    return VercelRequest(require_text(request, "id"), trigger, given, _shown_call_ids(messages))
+    return VercelRequest(require_text(request, "id"), trigger, given, _find_shown_calls(messages))
 
 
 def apply_request(
@@ -250,7 +250,7 @@ def _read_decisions(part: Fields) -> Iterator[PostedDecision]:
     )
 
 
-def _shown_call_ids(messages: Sequence[Fields]) -> frozenset[str]:
+def _find_shown_calls(messages: Sequence[Fields]) -> frozenset[str]:
     last = messages[-1:]
     if not last or last[0].get("role") != "assistant":
         return frozenset()

@@ -125,7 +125,7 @@ class TapeTransport:
         await checkpoint()
         self._count += 1
         actual = TapedRequest.redacted(request, self._secrets.redactor(request), streamed=streamed)
-        index = next((index for index in self._candidate_indexes() if not self._differences(index, actual)), None)
+        index = next((index for index in self._candidate_indexes() if not self._find_differences(index, actual)), None)
         if index is None:
             raise UsageError(self._describe_mismatch(actual))
         self._remaining.remove(index)
@@ -138,7 +138,7 @@ class TapeTransport:
         """Return the indexes of the recorded exchanges that the next request may match."""
         return self._remaining if self._match == "lenient" else self._remaining[:1]
 
-    def _differences(self, index: int, actual: TapedRequest) -> list[str]:
+    def _find_differences(self, index: int, actual: TapedRequest) -> list[str]:
         """Return the differences between a request and a recorded request that the matching rule forbids."""
         recorded = self._entries[index].request
         if self._match == "strict":
@@ -154,7 +154,7 @@ class TapeTransport:
         count = len(self._entries)
         if not count:
             return f"{head}\n  the tape is empty"
-        differences = [self._differences(index, actual) for index in range(count)]
+        differences = [self._find_differences(index, actual) for index in range(count)]
         # Among equally near exchanges, prefer one that was not played.
         index = min(range(count), key=lambda at: (len(differences[at]), at not in self._remaining, at))
         name = f"exchange {index + 1} of {count}"
