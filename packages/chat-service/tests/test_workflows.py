@@ -27,7 +27,7 @@ async def runs_of(client: Client, workflow: str, count: int) -> list[dict[str, A
     """Return the runs of a workflow as soon as so many have ended."""
     with anyio.fail_after(WAIT):
         while True:
-            runs = (await client.get(f"/api/v1/workflow-runs?workflow={workflow}")).json["runs"]
+            runs: list[dict[str, Any]] = (await client.get(f"/api/v1/workflow-runs?workflow={workflow}")).json["runs"]
             if len([run for run in runs if run["state"] == "completed"]) >= count:
                 return runs
             await anyio.lowlevel.checkpoint()
