@@ -151,7 +151,7 @@ def build_document(root_path: str = "") -> Json:
         },
         one: {
             "get": _path_entry(
-                "show", "A conversation.", _json_response("200", _schema_reference("Conversation")), conversation=True
+                "show", "A conversation.", _json_response("200", _reference("Conversation")), conversation=True
             )
         },
         f"{one}/resume": {
@@ -159,7 +159,7 @@ def build_document(root_path: str = "") -> Json:
                 **_path_entry(
                     "resume",
                     "Start a run that continues a conversation.",
-                    _json_response("202", _schema_reference("Conversation")),
+                    _json_response("202", _reference("Conversation")),
                     conversation=True,
                 ),
                 "requestBody": _json_content(_OBJECT),
@@ -168,17 +168,13 @@ def build_document(root_path: str = "") -> Json:
         f"{one}/stream": {"get": _stream_entry("follow", _EVENTS, conversation=True)},
         call: {
             "get": _path_entry(
-                "showCall",
-                "A call.",
-                _json_response("200", _schema_reference("CallWithSchema")),
-                conversation=True,
-                call=True,
+                "showCall", "A call.", _json_response("200", _reference("CallWithSchema")), conversation=True, call=True
             )
         },
     }
     for action, (text, properties) in _BODIES.items():
         operation = _path_entry(
-            action, text, _json_response("200", _schema_reference("CallWithSchema")), conversation=True, call=True
+            action, text, _json_response("200", _reference("CallWithSchema")), conversation=True, call=True
         )
         paths[f"{call}/{action}"] = {"post": {**operation, "requestBody": _decision_body(properties)}}
     return {
@@ -201,11 +197,11 @@ _EVENTS: Final = (
 )
 
 
-def _schema_reference(name: str) -> Json:
+def _reference(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-_WAITING: Final = _object_schema({"waiting": {"type": "array", "items": _schema_reference("Waiting")}})
+_WAITING: Final = _object_schema({"waiting": {"type": "array", "items": _reference("Waiting")}})
 
 
 def _json_response(status: str, schema: Json) -> Json:
@@ -215,7 +211,7 @@ def _json_response(status: str, schema: Json) -> Json:
 def _path_entry(name: str, summary: str, responses: Json, *, conversation: bool = False, call: bool = False) -> Json:
     problem = {
         "description": "Not done.",
-        "content": {"application/problem+json": {"schema": _schema_reference("Problem")}},
+        "content": {"application/problem+json": {"schema": _reference("Problem")}},
     }
     parameters = [
         {"name": word, "in": "path", "required": True, "schema": _TEXT}

@@ -59,17 +59,13 @@ class CoreBlocks:
         texts = await self._memory.scope(name).blocks()
         lines = [
             quote_data(
-                {
-                    "block": block,
-                    "description": description,
-                    "text": self._require_length(name, block, texts.get(block, "")),
-                }
+                {"block": block, "description": description, "text": self._truncate(name, block, texts.get(block, ""))}
             )
             for block, description in self._blocks.items()
         ]
         return "\n".join([_HEADING, *lines])
 
-    def _require_length(self, scope: str, block: str, text: str) -> str:
+    def _truncate(self, scope: str, block: str, text: str) -> str:
         if len(text) > self._max_characters:
             _log.warning(
                 "the core block %r of the scope %r has %d characters, of which %d are sent",
