@@ -221,7 +221,10 @@ async def test_random_faults_never_run_a_call_twice(stormy_llmock: Llmock, trans
     model = stormy_llmock.model(transport).build()
     again = Retry(times=1, after_delivery=True, jitter=lambda _low, _high: 0, strategy=lambda _attempt: 0.0)
     ends: list[str] = []
-    for _ in range(25):
+    for conversations in range(1_000):
+        # The server draws its faults at random: 25 conversations of whole responses meet none in one run of twenty.
+        if conversations >= 25 and len(set(ends)) > 1:
+            break
         till = Till()
         messages = Messages.from_user("Pay the bill.")
         for _ in range(20):
@@ -237,5 +240,5 @@ async def test_random_faults_never_run_a_call_twice(stormy_llmock: Llmock, trans
         calls = tools_of(messages)
         assert [type(tool.status) for tool in calls] == [Completed]
         assert len(till.paid) == 1
-    assert ends.count("answer") == 25
-    assert len(set(ends)) > 1, "there was no storm"
+    assert ends.count("answer") >= 25
+    assert len(set(ends)) > 1, "the server has sent no fault"
