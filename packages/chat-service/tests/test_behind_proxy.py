@@ -8,7 +8,7 @@ import pytest
 from chat_service import Service, ServiceSettings
 from chat_store import MemoryStore
 from reverse_proxy import behind_proxy
-from service_helpers import ANA, Bank, SteppedModel, build_service, scripted, serving, text_of
+from service_helpers import ANA, Bank, Event, SteppedModel, build_service, scripted, serving, text_of
 from socket_helpers import open_socket
 from websockets.exceptions import InvalidStatus
 
@@ -47,7 +47,7 @@ async def test_only_pages_of_the_site_may_post(store: MemoryStore, origin: str, 
     assert reply.status == status
 
 
-AGUI = {
+AGUI: dict[str, object] = {
     "threadId": "t",
     "runId": "r",
     "state": {},
@@ -64,7 +64,7 @@ async def test_events_pass_the_proxy_while_the_model_responds(store: MemoryStore
     async with serving(service) as direct, behind_proxy(direct) as site:
         body = {"message": "How is it?"}
         async with site.stream("POST", "/api/v1/chat/stream", body) as events:
-            seen = []
+            seen: list[Event] = []
             async for event in events:
                 seen.append(event)
                 if event.name == "text":

@@ -180,8 +180,11 @@ async def test_a_passed_client_writes_a_request_with_one_system_call(
 
 
 def test_a_client_with_a_transport_or_backend_of_its_own_is_not_changed(package: Any) -> None:
+    def handle(_request: object) -> Any:
+        return package.Response(200)
+
     core = import_module(package.__name__.replace("httpx", "httpcore"))
-    mock = package.MockTransport(lambda _request: package.Response(200))
+    mock = package.MockTransport(handle)
     own = package.AsyncHTTPTransport()
     own._pool._network_backend = backend = core.AnyIOBackend()
     derived = type("Derived", (package.AsyncHTTPTransport,), {})()

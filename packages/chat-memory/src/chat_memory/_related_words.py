@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from chat_memory.embedder import WordEmbedder
+    from chat_memory.embedder import WordEmbedder  # circular: the embedder normalizes vectors as the index does
 
 WordVectors: TypeAlias = npt.NDArray[np.float32]
 

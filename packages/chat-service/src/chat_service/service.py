@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, Self, cast, final
+from typing import Any, Final, Protocol, Self, cast, final
 
 import anyio
 from chat_agents import AgentEngine, AgentFlow
@@ -27,7 +27,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ExceptionHandler, Receive, Scope, Send
 
 from chat_service.browser_sign_in import CookieTokens, SignIn
-from chat_service.chat_routes import ChatRoutes
+from chat_service.chat_routes import ChatRoutes, PrincipalResolver
 from chat_service.client_runs import ClientRuns
 from chat_service.context import ServiceContext
 from chat_service.engine_events import EngineEvents
@@ -56,10 +56,6 @@ from chat_service.signals import Signals
 from chat_service.socket_routes import SocketRoutes
 from chat_service.worker import Worker
 
-if TYPE_CHECKING:
-    from chat_service.workflows import ServiceWorkflows
-
-
 _HANDLERS: Final = cast(
     "dict[type[Exception], ExceptionHandler]",
     {HTTPError: handle_error, HTTPException: handle_error, Exception: handle_unexpected_error},
@@ -73,6 +69,31 @@ def _middleware(settings: ServiceSettings) -> list[Middleware]:
 def no_jobs(_meta: ConversationMeta, /) -> Sequence[Job]:
     """Return no jobs for a closed session."""
     return ()
+
+
+class Workflows(Protocol):
+    """The workflows of a service, without the packages that execute them. `ServiceWorkflows` implements it."""
+
+    def routes(self, context: ServiceContext, authenticate: PrincipalResolver, /) -> list[Route]:
+        """Return the routes of the endpoints.
+
+        Args:
+            context: objects shared by the parts of the service.
+            authenticate: function that returns the user who sent a request.
+        """
+        ...
+
+    async def describe(self, conversation_id: str, /) -> Sequence[tuple[str, str]]:
+        """Return labels and texts about the run that uses a conversation, for the inbox."""
+        ...
+
+    def close_jobs(self, meta: ConversationMeta, /) -> Sequence[Job]:
+        """Return the jobs that start workflows after a session was closed."""
+        ...
+
+    async def run(self, context: ServiceContext, /) -> None:
+        """Execute schedules, events and decisions until the task is cancelled."""
+        ...
 
 
 @final
@@ -92,7 +113,8 @@ class Service:
         close_jobs: function that returns jobs for a session with messages when it is closed. The jobs are queued in the
             same transaction.
         settings: limits and times.
-        workflows: the workflows that the service makes available. By default, it has none.
+        workflows: the workflows that the service makes available, such as `chat_service.workflows.ServiceWorkflows`. By
+            default, it has none.
         memory: the memory of the users, such as `chat_memory.owner_memory.OwnerMemory`, for the routes in
             `/api/v1/memory`. The model receives notes from the memory of the engine's `AgentConfig`.
         secret: key that signs exports and the forms of the inbox, at least 32 bytes. All processes that serve one
@@ -112,7 +134,7 @@ class Service:
         may_decide: MayDecide,
         close_jobs: CloseJobs = no_jobs,
         settings: ServiceSettings | None = None,
-        workflows: ServiceWorkflows | None = None,
+        workflows: Workflows | None = None,
         memory: UserMemory | None = None,
         secret: bytes | None = None,
     ) -> None:
