@@ -173,13 +173,17 @@ async def test_a_follower_ends_if_a_response_is_stored_while_its_run_is_cancelle
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = SteppedModel(scripted(), 1)
-    shown, end = anyio.Event(), Runs.end
+    shown, cancelled, end = anyio.Event(), anyio.Event(), Runs.end
 
     async def late(runs: Runs, run: Run, outcome: RunEnd) -> None:
         if outcome.state == "cancelled":
             model.go_on.set()  # the response is stored after the position of the end was read
-        await shown.wait()
-        await end(runs, run, outcome)
+            await shown.wait()
+            await end(runs, run, outcome)
+            cancelled.set()
+        else:
+            await cancelled.wait()
+            await end(runs, run, outcome)
 
     monkeypatch.setattr(Runs, "end", late)
     rest: list[Event] = []
