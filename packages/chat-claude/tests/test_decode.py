@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -352,9 +352,9 @@ def test_an_unknown_block_grows_in_linear_time() -> None:
     block: dict[str, Any] = {"type": "hologram", "words": "a", "list": [1]}
     decoder = StreamDecoder(P)
     decoder.feed([event(START), event(begin(block))])
-    started = perf_counter()
+    started = process_time()
     decoder.feed([event(grow(piece))] * 8_000)
-    few = perf_counter() - started
+    few = process_time() - started
     decoder.feed([event(over()), event(STOP)])
     data = decoder.close().parts[0]
     assert isinstance(data, ProviderPart)

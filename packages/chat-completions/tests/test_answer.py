@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import base64
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -349,13 +349,13 @@ def test_null_and_empty_fields_are_ignored() -> None:
 
 def test_reasoning_details_citations_and_audio_are_joined_in_linear_time() -> None:
     answer = Answer("p", whole=False)
-    started = perf_counter()
+    started = process_time()
     for number in range(20_000):
         answer.read({"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "a" * 100}]}, [])
         answer.read({"audio": {"id": "x", "transcript": "b" * 100}, "citations": [number]}, [])
         answer.read({"executed_tools": [{"index": number, "output": "c"}]}, [])
     parts = answer.parts()
-    assert perf_counter() - started < 10
+    assert process_time() - started < 10
     assert answer.parts() == parts
     assert isinstance(parts[0], Reasoning)
     assert parts[0].text == "a" * 2_000_000

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 from chat_completions.calls import Call, Calls
@@ -135,22 +135,22 @@ def test_the_first_type_of_a_call_is_kept_unless_it_is_function(kind: str, opaqu
 @pytest.mark.parametrize("same_id", [False, True], ids=["an id per call", "one name"])
 def test_calls_without_an_index_are_assigned_in_linear_time(*, same_id: bool) -> None:
     calls = Calls(whole=False)
-    started = perf_counter()
+    started = process_time()
     for number in range(40_000):
         id_ = "" if same_id else f"call_{number}"
         call = calls.place(None, id_, "f", "{}")
         assert call is not None
         assert call.index == number
         call.add_fragment(id_, "f", "{}", "")
-        assert perf_counter() - started < 10
+        assert process_time() - started < 10
 
 
 def test_fragments_that_repeat_the_name_are_compared_in_linear_time() -> None:
     calls = Calls(whole=False)
-    started = perf_counter()
+    started = process_time()
     for _ in range(40_000):
         call = calls.place(0, "", "f", '{"a":{}')
         assert call is not None
         call.add_fragment("", "f", '{"a":{}', "")
-        assert perf_counter() - started < 10
+        assert process_time() - started < 10
     assert len(calls.found) == 1

@@ -220,12 +220,10 @@ async def test_an_error_status_fails_the_task(server: Server, status: int, *, re
 
 
 async def test_size_and_time_of_a_response_are_limited(server: Server) -> None:
-    http = Http([server.host], private=True, max_bytes=1999, timeout=0.2)
-
     with pytest.raises(TaskError, match="more than 1999 bytes"):
-        await http.run(call(f"http://{server.host}/large"))
+        await Http([server.host], private=True, max_bytes=1999).run(call(f"http://{server.host}/large"))
     with pytest.raises(TaskError, match="failed: TimeoutError"):
-        await http.run(call(f"http://{server.host}/slow"))
+        await Http([server.host], private=True, timeout=0.2).run(call(f"http://{server.host}/slow"))
     assert isinstance(
         await Http([server.host], private=True, max_bytes=2000).run(call(f"http://{server.host}/large")), dict
     )
@@ -240,13 +238,13 @@ async def single_thread() -> None:
 @pytest.mark.usefixtures("single_thread")
 @pytest.mark.parametrize("path", ENDLESS)
 async def test_an_endless_head_ends_at_the_time_limit_and_frees_the_thread(server: Server, path: str) -> None:
-    http = Http([server.host], private=True, timeout=0.2)
+    hasty, patient = (Http([server.host], private=True, timeout=seconds) for seconds in (0.2, 30))
 
     with pytest.raises(TaskError, match="failed: TimeoutError") as caught:
-        await asyncio.wait_for(http.run(call(f"http://{server.host}/{path}")), 10)
+        await asyncio.wait_for(hasty.run(call(f"http://{server.host}/{path}")), 10)
     assert caught.value.retryable
     assert server.disconnected.wait(10)
-    assert isinstance(await asyncio.wait_for(http.run(call(f"http://{server.host}/")), 10), dict)
+    assert isinstance(await asyncio.wait_for(patient.run(call(f"http://{server.host}/")), 10), dict)
 
 
 @pytest.mark.usefixtures("single_thread")

@@ -129,7 +129,10 @@ async def test_a_run_that_takes_too_long_fails_and_leaves_the_session_usable(sto
         reply = await client.post("/api/v1/chat", {"message": "Hello."})
         run = (await client.get("/api/v1/sessions")).json["sessions"][0]
         model.go_on.set()
-        again = await client.post("/api/v1/chat", {"message": "Still there?", "session_id": run["id"]})
+        with anyio.fail_after(WAIT):
+            again = reply
+            while again.status == 503:  # on a busy machine, also a run that does not stop may take too long
+                again = await client.post("/api/v1/chat", {"message": "Still there?", "session_id": run["id"]})
 
     assert (reply.status, reply.json["message"]) == (503, "The run took too long.")
     assert (again.status, again.json["response"]) == (200, "One moment please.")

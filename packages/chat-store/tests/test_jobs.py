@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from chat_core.errors import LeaseLostError, UsageError
 from chat_core.messages import Messages
 from chat_store import Job, MemoryStore
@@ -90,21 +91,23 @@ async def test_the_backoff_of_a_job_doubles_up_to_the_maximum() -> None:
     assert set(waits[4:]) == {limit}
 
 
+@pytest.mark.usefixtures("no_pauses")
 async def test_the_lease_of_a_job_is_renewed_while_its_block_runs() -> None:
-    async with MemoryStore(lease_seconds=0.3) as store:
+    async with MemoryStore() as store:
         await store.create(Messages(), jobs=[Job("run", "1")])
 
         async with store.take_job("run"):
             (before,) = await store.jobs()
             with anyio.fail_after(30):
-                while (await store.jobs())[0].lease_until == before.lease_until:  # noqa: ASYNC110 - no event tells it
-                    await anyio.sleep(0.01)
+                while (await store.jobs())[0].lease_until == before.lease_until:
+                    await checkpoint()
 
         assert [job.state for job in await store.jobs()] == ["done"]
 
 
+@pytest.mark.usefixtures("no_pauses")
 async def test_cancelling_a_job_cancels_the_block_of_its_worker() -> None:
-    async with MemoryStore(lease_seconds=0.1) as store:
+    async with MemoryStore() as store:
         await store.create(Messages(), jobs=[Job("run", "1")])
 
         with anyio.fail_after(30), pytest.raises(LeaseLostError, match="cancelled"):
