@@ -277,6 +277,9 @@ def _without_dbos(session: nox.Session) -> list[str]:
     folders = (
         "packages/chat-dbos/tests",
         "packages/chat-pipeline/tests",
+        "packages/chat-service/tests/test_openapi_workflows.py",
+        "packages/chat-service/tests/test_workflow_routes.py",
+        "packages/chat-service/tests/test_workflows.py",
         "tests/crash/test_pipelines.py",
         "tests/durable",
         "tests/demo/test_pipeline.py",
