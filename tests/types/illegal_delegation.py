@@ -39,7 +39,7 @@ class Widens(AgentFlow):
         return Delegation[Paused](agents=[pausing])
 
 
-def x961_an_agent_is_not_a_name() -> None:  # R: UsageError: a list of agents
+def x961_an_agent_is_not_a_name() -> None:  # R: UsageError: agents must be a list
     Delegation(agents=["clerk"])  # E: str|SubAgent|agents
 
 
