@@ -43,7 +43,7 @@ def build_chat(gate: Path) -> StreamingChat[object, Paused]:
 
     @tools.tool
     def pay(to: str, cents: int) -> str:
-        """Pay a person."""
+        """Pay somebody."""
         return f"paid {cents} cents to {to}"
 
     def policy(_call: FunctionCall, _meta: None) -> RequireApproval:

@@ -90,11 +90,11 @@ def find_chat(ledger: Path, gate: Path) -> StreamingChat[ChatResponse, Paused]:
 
     @tools.tool()
     def transfer(to: str, cents: int, speed: Literal["slow", "fast"] = "slow") -> str:
-        """Send money to a person.
+        """Send money to somebody.
 
         Args:
-            to: the recipient.
-            cents: the amount in cents of a euro.
+            to: who gets it.
+            cents: in cents of a euro.
         """
         with ledger.open("a", encoding="utf-8") as file:
             file.write(f"{cents} to {to}, {speed}\n")

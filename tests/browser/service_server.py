@@ -120,7 +120,7 @@ async def serve(store: str, ledger: str, gate: str, script: str) -> None:
 
     @tools.tool
     def pay(to: str, cents: int, urgent: bool = False) -> str:
-        """Pay a person."""
+        """Pay somebody."""
         with Path(ledger).open("a", encoding="utf-8") as file:
             file.write(f"{cents} to {to}{', urgent' if urgent else ''}\n")
         return f"paid {cents} cents to {to}"

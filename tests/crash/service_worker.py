@@ -66,7 +66,7 @@ def make_flow(ledger: Path) -> AgentFlow[Paused]:
 
     @tools.tool
     async def remind(context: ToolContext) -> str:
-        """Remind a person."""
+        """Remind somebody."""
         return await act(context)
 
     def policy(call: FunctionCall, _meta: object) -> RequireApproval | Schedule:

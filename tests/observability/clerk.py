@@ -71,7 +71,7 @@ async def run(host: str, store: str, transport: str) -> dict[str, Any]:
 
     @tools.tool
     def pay(cents: int, note: str) -> str:
-        """Pay a person."""
+        """Pay somebody."""
         return f"paid {cents} {note}"
 
     async with AsyncExitStack() as stack:
