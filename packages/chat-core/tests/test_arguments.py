@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,7 +67,6 @@ WRONG: Any = 5
 TEXT: Any = "x"
 NONE: Any = None
 BYTES: Any = b""
-BLANK: Any = ""
 EMPTY: Any = []
 HALF: Any = 5.5
 SCHEMA: Any = {"type": "object"}
@@ -265,8 +265,6 @@ REFUSED: dict[str, Callable[[], object]] = {
     "by must be a string, not None": lambda: Grant("g", ("pay",), LATER, NONE, LATER),
     "until must be a datetime with a time zone, such as": lambda: Grant("g", ("pay",), WRONG, "ana", LATER),
     "declarations must be a list of JSON objects, not [[]]": lambda: ClientTools([EMPTY]),
-    "arguments_as() needs a type that pydantic can read, not ''": lambda: FunctionCall("f").arguments_as(BLANK),
-    "with_structured_output() needs a type that pydantic can describe as JSON, not ''": lambda: StructuredOutput(BLANK),
     "attempt must be a number from 1, not 'x'": lambda: Retry().delay(ChatError("e"), TEXT),
     "tool must be a Tool, such as messages.pending()[0], not 5": lambda: Wait.from_tool(
         WRONG, (), conversation=None, owner=None
@@ -285,6 +283,14 @@ REFUSED: dict[str, Callable[[], object]] = {
 
 def conversation() -> Messages:
     return Messages.from_user("Hi.")
+
+
+@pytest.mark.parametrize("text", ["", "x y", "()"])
+def test_a_string_that_is_no_type_is_refused(text: Any) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"needs a type that pydantic can read, not {text!r}")):
+        FunctionCall("f").arguments_as(text)
+    with pytest.raises(UsageError, match=re.escape(f"that pydantic can describe as JSON, not {text!r}")):
+        StructuredOutput(text)
 
 
 @pytest.mark.parametrize("message", REFUSED)

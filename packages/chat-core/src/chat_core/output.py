@@ -152,8 +152,10 @@ def _build_adapter(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], b
         PydanticUndefinedAnnotation,
         SchemaError,
         IndexError,
+        SyntaxError,
+        TypeError,
         UnicodeError,
-    ) as error:  # fmt: skip - the last two are raised for a string that is no type
+    ) as error:  # the last four are raised for a string that is no type
         msg = f"with_structured_output() needs a type that pydantic can describe as JSON, not {form!r}: {error}"
         raise UsageError(msg) from error
 

@@ -148,9 +148,10 @@ class FunctionCall:
             # Pydantic would read a dict as a schema of its own, and call a function to validate the arguments.
             msg = f"arguments_as() needs a type that pydantic can read, not {form!r}"
             raise UsageError(msg)
+        unreadable = (PydanticUserError, IndexError, SyntaxError, TypeError, UnicodeError)  # a string may be no type
         try:
             value: ValueT = TypeAdapter(form).validate_json(dumps(self.arguments))
-        except (PydanticUserError, IndexError, UnicodeError) as error:  # a string may be no type
+        except unreadable as error:
             msg = f"arguments_as() needs a type that pydantic can read, not {name}: {error}"
             raise UsageError(msg) from error
         except ValidationError as error:
