@@ -293,6 +293,21 @@ async def test_an_error_lists_the_errors_of_earlier_attempts(*, streaming: bool)
     assert (caught.value.attempts, first.earlier, second.earlier) == (3, (), (first,))
 
 
+async def test_each_earlier_error_has_the_usage_of_its_attempt() -> None:
+    truncated = Answer(["x"], error=NetworkError("one"), fail_after=1, usage=Usage(7, 3))
+    reported = RateLimitedError("two", retry_after=0)
+    reported.usage = Usage(5, 1)
+    model = ScriptedProvider(truncated, reported, AuthenticationError("three"))
+    chat = ChatBuilder().with_model(model).with_retry(Retry(times=2, base=0.0, after_delivery=True)).build()
+    with pytest.raises(AuthenticationError) as caught:
+        async with chat.stream(Messages.from_user("hi")) as stream:
+            async for _ in stream:
+                pass
+
+    assert [error.usage for error in caught.value.earlier] == [Usage(7, 3), Usage(5, 1)]
+    assert caught.value.usage == Usage(12, 4)
+
+
 async def test_an_error_object_that_is_raised_twice_does_not_list_itself() -> None:
     error = NetworkError("one")
     call = CompleteCall(ScriptedProvider(error, error), question(), RetryBudget(Retry(times=1, base=0.0)))

@@ -216,6 +216,7 @@ async def test_an_error_tells_the_story_of_all_attempts() -> None:
         (NetworkError, "a"),
         (AuthenticationError, "b"),
     ]
+    assert [item.usage for item in error.earlier] == [Usage(7, 3)]
     assert error.usage == Usage(7, 3)
     assert not error.retryable
 

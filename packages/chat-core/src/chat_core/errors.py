@@ -53,7 +53,7 @@ class ChatError(Exception):
     """Base class for the errors that this library raises.
 
     Attributes:
-        usage: tokens that the run used before it failed.
+        usage: tokens that the run used before it failed. For an error in `earlier`, the tokens of its attempt alone.
         metadata: data that the provider reported about the failed request, or `None`.
         attempts: number of attempts of the failed request.
         partial: the part of the response received before the failure. It is not in the history, and none of its tool

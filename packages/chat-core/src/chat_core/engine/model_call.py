@@ -129,7 +129,8 @@ class CompleteCall:
                     await model.complete(request.messages, request.tools, request.options, request.output), started_at
                 )
             except ChatError as error:
-                self.usage += usage_of_failure(error)
+                error.usage = usage_of_failure(error)
+                self.usage += error.usage
                 self.failed_requests += not isinstance(error, _NOT_SENT)
                 await self._retry_budget.wait(error, failed, delivered=False)
                 if isinstance(self._model, AttemptAware):
@@ -230,7 +231,8 @@ class StreamCall:
             error.partial = self._stream.partial()
         self._stream = None
         await self.aclose()
-        self.usage += usage_of_failure(error)
+        error.usage = usage_of_failure(error)
+        self.usage += error.usage
         self.failed_requests += not isinstance(error, _NOT_SENT)
         delivered = self._delivered
         await self._retry_budget.wait(error, self._failed, delivered=delivered)
