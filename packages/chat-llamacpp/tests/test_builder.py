@@ -100,9 +100,10 @@ def test_the_provider_implements_chat_streaming_and_embeddings(weights: Path) ->
     assert ready.build() is not model
 
 
-def test_an_image_is_rejected_before_the_model_is_loaded(weights: Path) -> None:
+@pytest.mark.parametrize("mime", ["image/png", "audio/wav", "application/pdf"])
+def test_a_file_is_rejected_before_the_model_is_loaded(weights: Path, mime: str) -> None:
     chat = ChatBuilder().with_model(LlamaCppBuilder().with_model_path(weights).build()).build()
-    picture = Messages.from_user("What is this?").file(File("image/png", data=b"\x89PNG"))
+    message = Messages.from_user("What is this?").file(File(mime, data=b"1234"))
 
     with pytest.raises(UnsupportedPartError, match="it supports no files"):
-        chat.blocking.complete(picture)
+        chat.blocking.complete(message)
