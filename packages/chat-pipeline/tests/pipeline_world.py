@@ -53,6 +53,7 @@ class Probe(Runtime):
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.owners: list[str | None] = []
         self.begun: dict[str, asyncio.Event] = {}
         self.gates: dict[str, asyncio.Event] = {}
         self.errors: dict[str, list[Exception]] = {}
@@ -62,6 +63,7 @@ class Probe(Runtime):
 
     async def run(self, call: TaskCall) -> JsonValue | Waiting:
         self.calls.append(call.task_id)
+        self.owners.append(call.owner)
         self.begun.setdefault(call.task_id, asyncio.Event()).set()
         self.active += 1
         self.most_active = max(self.active, self.most_active)

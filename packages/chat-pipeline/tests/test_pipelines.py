@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from chat_core.errors import UsageError
@@ -190,7 +190,7 @@ async def test_a_run_waits_for_a_decision_while_other_tasks_complete(world: Worl
         run_id = await pipelines.start(pipelines.parse(text), {"cents": 500})
 
         async def waits() -> bool:
-            return (await pipelines.find(run_id)).state == "waiting"
+            return "after" in (await pipelines.find(run_id)).tasks  # the last task of the round
 
         await wait_until(waits)
         found = await pipelines.find(run_id)
@@ -207,7 +207,8 @@ async def test_a_run_waits_for_a_decision_while_other_tasks_complete(world: Worl
 
 async def test_a_waiting_run_continues_after_a_restart(world: World) -> None:
     async with running(world, world.pipelines()) as pipelines:
-        run_id = await pipelines.start(pipelines.parse(workflow(probe("first"), PAY)), {"cents": 500})
+        flow = pipelines.parse(workflow(probe("first"), PAY, probe("last", "pay")))
+        run_id = await pipelines.start(flow, {"cents": 500}, owner="ana")
 
         async def waits() -> bool:
             return (await pipelines.find(run_id)).state == "waiting"
@@ -219,7 +220,9 @@ async def test_a_waiting_run_continues_after_a_restart(world: World) -> None:
     async with running(world, world.pipelines()) as pipelines:
         await wake_run(conversation_of(run_id, "pay"))
         run = await pipelines.wait(run_id)
-    assert (run.state, world.paid, world.probe.calls) == ("completed", [500], ["first"])
+    assert (run.state, world.paid, world.probe.calls) == ("completed", [500], ["first", "last"])
+    assert (run.owner, world.probe.owners) == ("ana", ["ana", "ana"])
+    assert (await world.store.load(conversation_of(run_id, "pay"))).owner == "ana"
 
 
 async def test_a_run_continues_with_the_version_that_it_started_with(world: World) -> None:
@@ -299,6 +302,21 @@ async def test_runs_are_listed_newest_first_by_workflow(world: World) -> None:
         assert [run.id for run in await pipelines.runs()] == ["run-2", "run-1", "run-0"]
         assert [run.id for run in await pipelines.runs(workflow="test")] == ["run-2", "run-0"]
         assert [run.id for run in await pipelines.runs(limit=1)] == ["run-2"]
+
+
+async def test_the_runs_of_an_owner_are_listed_and_a_retry_keeps_the_owner(world: World) -> None:
+    async with running(world, world.pipelines()) as pipelines:
+        flow = pipelines.parse(workflow(probe("a")))
+        for owner in ("ana", "bo", None):
+            await pipelines.wait(await pipelines.start(flow, run_id=f"run-{owner}", owner=owner))
+        again = await pipelines.retry("run-ana", from_task="a")
+        await pipelines.wait(again)
+        assert [run.id for run in await pipelines.runs(owner="ana")] == [again, "run-ana"]
+        assert [run.owner for run in await pipelines.runs()] == ["ana", None, "bo", "ana"]
+        for wrong in ("", " ", 5):
+            with pytest.raises(UsageError, match="owner must be the name of a user or None"):
+                await pipelines.start(flow, owner=cast("str", wrong))
+    assert world.probe.owners == ["ana", "bo", None, "ana"]
 
 
 async def test_following_a_run_yields_each_change_until_its_end(world: World) -> None:

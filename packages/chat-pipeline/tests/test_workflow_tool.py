@@ -70,6 +70,16 @@ async def test_a_run_shows_the_definition_to_the_approver(world: World, desk: De
     assert world.probe.calls == ["one"]
 
 
+async def test_a_run_belongs_to_the_owner_of_the_conversation(world: World, desk: Desk) -> None:
+    desk.folder.save(DEFINITION)
+    messages, chat = Messages.from_user("go"), desk.chat({"action": "run", "name": "test"})
+    async with running(world, desk.pipelines):
+        await chat.complete(messages, owner="ana")
+        messages.tool("w").approve(by="olga")
+        await chat.complete(messages, owner="ana")
+        assert [run.state for run in await desk.pipelines.runs(owner="ana")] == ["completed"]
+
+
 async def test_a_definition_that_changes_before_the_decision_is_not_run(world: World, desk: Desk) -> None:
     desk.folder.save(DEFINITION)
     messages, chat = Messages.from_user("go"), desk.chat({"action": "run", "name": "test"})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from chat_inbox.url_keys import quote_key
 from chat_store import MemoryStore
-from workflow_helpers import ANA, PAY, Office, follow_until, waiting_run
+from workflow_helpers import ANA, OTHER, PAY, STAFF, Office, follow_until, waiting_run
 
 pytestmark = pytest.mark.anyio
 
@@ -109,3 +109,27 @@ async def test_only_the_role_may_use_workflows(office: Office) -> None:
         state = (await client.get(url)).json["state"]
 
     assert (statuses, signed_out, inbox, state) == ({403}, {401}, 404, "waiting")
+
+
+async def test_a_user_sees_and_changes_only_own_runs_and_the_operator_all(office: Office) -> None:
+    async with office.serving() as client:
+        sam, ole = client.as_user(STAFF), client.as_user(OTHER)
+        run = await waiting_run(sam)
+        theirs = await waiting_run(client)
+        url = f"/api/v1/workflow-runs/{run['id']}"
+        requests = [("GET", url), ("GET", f"{url}/events"), ("POST", f"{url}/cancel"), ("POST", f"{url}/retry")]
+        hidden = {
+            (await ole.request(method, path, {} if method == "POST" else None)).status for method, path in requests
+        }
+        listed = {
+            name: [item["owner"] for item in (await user.get("/api/v1/workflow-runs")).json["runs"]]
+            for name, user in {"sam": sam, "ole": ole, "olga": client}.items()
+        }
+        other = (await sam.get(f"/api/v1/workflow-runs/{theirs['id']}")).status
+        names = (await sam.get("/api/v1/workflows")).status, (await sam.get("/api/v1/workflows/pay")).status
+        cancelled = (await sam.post(f"{url}/cancel")).json
+        repeated = (await client.post(f"{url}/retry", {})).json
+
+    assert (hidden, other, names) == ({404}, 404, (200, 200))
+    assert listed == {"sam": ["sam"], "ole": [], "olga": ["olga", "sam"]}
+    assert (cancelled["state"], cancelled["owner"], repeated["owner"]) == ("cancelled", "sam", "sam")

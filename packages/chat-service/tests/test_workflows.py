@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import anyio
-import anyio.lowlevel
 import pytest
 from chat_core import UsageError
+from chat_pipeline import WorkflowFolder
 from chat_service.workflows import ServiceWorkflows
 from chat_store import MemoryStore
 from dbos import DBOS
 from service_helpers import WAIT, Client
-from workflow_helpers import ANA, CLOSED, Office
+from workflow_helpers import ANA, CLOSED, Office, follow_until
 
 pytestmark = pytest.mark.anyio
 
@@ -23,25 +25,54 @@ def office(tmp_path: Path, store: MemoryStore) -> Office:
     return Office(tmp_path, store)
 
 
-async def runs_of(client: Client, workflow: str, count: int) -> list[dict[str, Any]]:
-    """Return the runs of a workflow as soon as so many have ended."""
-    with anyio.fail_after(WAIT):
-        while True:
-            runs: list[dict[str, Any]] = (await client.get(f"/api/v1/workflow-runs?workflow={workflow}")).json["runs"]
-            if len([run for run in runs if run["state"] == "completed"]) >= count:
-                return runs
-            await anyio.lowlevel.checkpoint()
+@final
+class FolderCalls:
+    """The results of a method of `WorkflowFolder`, in order. The method may be called in another thread."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        loop, original = asyncio.get_running_loop(), getattr(WorkflowFolder, name)
+        self._results: asyncio.Queue[Any] = asyncio.Queue()
+
+        def put(result: object) -> None:
+            loop.call_soon_threadsafe(self._results.put_nowait, result)
+
+        def call(folder: WorkflowFolder, *arguments: object) -> object:
+            result = original(folder, *arguments)
+            put(result)
+            return result
+
+        async def await_call(folder: WorkflowFolder, *arguments: object) -> object:
+            result = await original(folder, *arguments)
+            put(result)
+            return result
+
+        monkeypatch.setattr(WorkflowFolder, name, await_call if inspect.iscoroutinefunction(original) else call)
+
+    async def next(self) -> Any:
+        """Wait for the next result that is not empty or false, and return it."""
+        with anyio.fail_after(WAIT):
+            while not (result := await self._results.get()):
+                pass
+            return result
 
 
-async def test_each_close_of_a_session_starts_a_run_once(office: Office) -> None:
+async def runs_of(client: Client, run_id: str) -> list[dict[str, Any]]:
+    """Return the runs of the workflow `closed` when a run has completed."""
+    await follow_until(client, run_id, "completed")
+    runs: list[dict[str, Any]] = (await client.get("/api/v1/workflow-runs?workflow=closed")).json["runs"]
+    return runs
+
+
+async def test_each_close_of_a_session_starts_a_run_once(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = FolderCalls(monkeypatch, "trigger")
     async with office.serving() as client:
         ana = client.as_user(ANA)
         session = (await ana.post("/api/v1/chat", {"message": "Hello."})).json["session_id"]
         assert (await ana.request("DELETE", f"/api/v1/sessions/{session}")).status == 204
-        first = await runs_of(client, "closed", 1)
+        first = await runs_of(client, *await started.next())
         await ana.post(f"/api/v1/sessions/{session}/reopen")
         await ana.request("DELETE", f"/api/v1/sessions/{session}")
-        second = await runs_of(client, "closed", 2)
+        second = await runs_of(client, *await started.next())
 
     assert (len(first), len(second)) == (1, 2)
     assert first[0]["tasks"]["note"]["output"] == {
@@ -51,20 +82,21 @@ async def test_each_close_of_a_session_starts_a_run_once(office: Office) -> None
     }
 
 
-async def test_a_new_file_is_available_while_the_service_runs(office: Office) -> None:
+async def test_a_new_file_is_available_while_the_service_runs(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = FolderCalls(monkeypatch, "reload")
     async with office.serving() as client:
+        await changed.next()  # the files of the office
         (office.folder / "new.toml").write_text(CLOSED.replace('"closed"', '"new"'), encoding="utf-8")
-        with anyio.fail_after(WAIT):
-            while (await client.get("/api/v1/workflows/new")).status != 200:
-                await anyio.lowlevel.checkpoint()
+        await changed.next()
+        assert (await client.get("/api/v1/workflows/new")).status == 200
         (office.folder / "new.toml").unlink()
-        with anyio.fail_after(WAIT):
-            while (await client.get("/api/v1/workflows/new")).status != 404:
-                await anyio.lowlevel.checkpoint()
+        await changed.next()
+        assert (await client.get("/api/v1/workflows/new")).status == 404
 
 
 async def test_a_role_is_needed(office: Office) -> None:
     workflows = office.workflows()
     DBOS.destroy(destroy_registry=True)
-    with pytest.raises(UsageError, match="operator"):
-        ServiceWorkflows(pipelines=workflows.pipelines, folder=workflows.folder, role="")
+    for role, user_role in (("", None), ("operator", "")):
+        with pytest.raises(UsageError, match="operator"):
+            ServiceWorkflows(pipelines=workflows.pipelines, folder=workflows.folder, role=role, user_role=user_role)

@@ -20,11 +20,13 @@ from chat_store import ConversationStore
 from dbos import DBOS
 from service_helpers import WAIT, Bank, Client, scripted, serving
 
-OPERATOR, ANA = "the token of the operator", "the token of ana"
+OPERATOR, ANA, STAFF, OTHER = "the token of the operator", "the token of ana", "the token of sam", "the token of ole"
 TOKENS = BearerTokens(
     {
         hash_token(OPERATOR): Principal("olga", frozenset({"operator"})),
         hash_token(ANA): Principal("ana"),
+        hash_token(STAFF): Principal("sam", frozenset({"staff"})),
+        hash_token(OTHER): Principal("ole", frozenset({"staff"})),
     }
 )
 PAY = """[workflow]
@@ -81,7 +83,7 @@ class Office:
         for name, text in (("pay", PAY), ("closed", CLOSED)):
             (self.folder / f"{name}.toml").write_text(text, encoding="utf-8")
         folder.reload()
-        return ServiceWorkflows(pipelines=pipelines, folder=folder, role="operator")
+        return ServiceWorkflows(pipelines=pipelines, folder=folder, role="operator", user_role="staff")
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[Client]:

@@ -38,6 +38,7 @@ class Round:
 
     Attributes:
         run_id: id of the run.
+        owner: the user who started the run, or None.
         workflow: the workflow.
         runtimes: runtimes by name.
         given: input of the run.
@@ -48,6 +49,7 @@ class Round:
     """
 
     run_id: str
+    owner: str | None
     workflow: Workflow
     runtimes: Mapping[str, Runtime]
     given: JsonValue
@@ -154,7 +156,14 @@ class Round:
         runtime = self.runtimes[task.runtime]
         values: Mapping[str, JsonValue] = config if isinstance(config, dict) else {}
         require_config(runtime, values)
-        call = TaskCall(run_id=self.run_id, task_id=task.id, config=values, context=context, filesystem=task.filesystem)
+        call = TaskCall(
+            run_id=self.run_id,
+            task_id=task.id,
+            config=values,
+            context=context,
+            filesystem=task.filesystem,
+            owner=self.owner,
+        )
         output = await runtime.run(call)
         if isinstance(output, Waiting):
             return WaitingTask(kind="waiting", until=output.until.isoformat() if output.until else None, at=time.time())

@@ -73,7 +73,7 @@ class _ChatRuntime(Runtime):
             await self._store.load(conversation_id)
         except UnknownConversationError:
             with suppress(ConversationExistsError):  # another worker executes the same run
-                await self._store.create(first, id=conversation_id, owner=self._owner)
+                await self._store.create(first, id=conversation_id, owner=self._owner or call.owner)
         return conversation_id
 
     async def _run_chat(self, conversation_id: str, work: _Work) -> Waiting | None:
@@ -97,7 +97,7 @@ class ToolRuntime(_ChatRuntime):
     Args:
         store: holds the conversations of the tasks.
         chats: the chats that tasks may use, by name.
-        owner: the owner of the conversations.
+        owner: the owner of the conversations. Default: the owner of the run.
         busy_seconds: delay before the next attempt if another worker holds the lease of the conversation.
     """
 
@@ -132,7 +132,7 @@ class ChatRuntime(_ChatRuntime):
     Args:
         store: holds the conversations of the tasks.
         chats: the chats that tasks may use, by name.
-        owner: the owner of the conversations.
+        owner: the owner of the conversations. Default: the owner of the run.
         busy_seconds: delay before the next attempt if another worker holds the lease of the conversation.
     """
 
@@ -154,7 +154,7 @@ class AgentRuntime(_ChatRuntime):
     Args:
         store: holds the conversations of the tasks.
         chats: the agents that tasks may use, by name.
-        owner: the owner of the conversations.
+        owner: the owner of the conversations. Default: the owner of the run.
         busy_seconds: delay before the next attempt if another worker holds the lease of the conversation.
     """
 

@@ -15,7 +15,7 @@ from chat_core import json
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue, find_fault
 from chat_dbos import WORKFLOW_TASKS
-from dbos import DBOS, SetWorkflowID, WorkflowSerializationFormat
+from dbos import DBOS, DBOSContextSetAuth, SetWorkflowID, WorkflowSerializationFormat
 
 from chat_pipeline._outcomes import ENDED, CompletedTask, Outcome
 from chat_pipeline._round import Round
@@ -108,7 +108,14 @@ class Pipelines:
         """
         return load_workflow(path, self._runtimes)
 
-    async def start(self, workflow: Workflow, input: JsonValue = None, *, run_id: str | None = None) -> str:  # noqa: A002
+    async def start(
+        self,
+        workflow: Workflow,
+        input: JsonValue = None,  # noqa: A002
+        *,
+        run_id: str | None = None,
+        owner: str | None = None,
+    ) -> str:
         """Start a run and return its id. The run keeps this version of the workflow, even after a restart.
 
         Args:
@@ -116,11 +123,13 @@ class Pipelines:
             input: JSON value that templates read as `input`.
             run_id: id of the run: 1 to 64 letters, digits, `-` or `_`. If a run with this id exists, no new run is
                 started. Default: a random id.
+            owner: the user who starts the run. The conversations of its tasks belong to this user, unless their runtime
+                has an `owner`.
 
         Raises:
-            UsageError: the input is not JSON, or the id is invalid.
+            UsageError: the input is not JSON, or the id or the owner is invalid.
         """
-        return await self._start(workflow, input, {}, run_id)
+        return await self._start(workflow, input, {}, run_id, owner)
 
     async def wait(self, run_id: str) -> Run:
         """Wait until a run has ended, and return the run.
@@ -166,19 +175,24 @@ class Pipelines:
             ("Workflow", run.workflow),
             ("Task", found[1]),
             ("Run", run.id),
+            *([("Owner", run.owner)] if run.owner is not None else []),
             ("State", ", ".join([run.state, *states])),
             ("Input", json.dumps(run.input)),
             ("Definition", run.source),
         ]
 
-    async def runs(self, *, workflow: str | None = None, limit: int = 100) -> list[Run]:
+    async def runs(self, *, workflow: str | None = None, owner: str | None = None, limit: int = 100) -> list[Run]:
         """Return runs, newest first.
 
         Args:
             workflow: name of a workflow. Default: runs of all workflows.
+            owner: the user who started the runs. Default: runs of all users.
             limit: maximum number of runs that are read, including runs of other workflows.
         """
-        found = await DBOS.list_workflows_async(name=self._name, limit=limit, sort_desc=True, load_output=False)
+        _require_owner(owner)
+        found = await DBOS.list_workflows_async(
+            name=self._name, user=owner, limit=limit, sort_desc=True, load_output=False
+        )
         runs = [describe_run(item, await DBOS.list_workflow_steps_async(item.workflow_id)) for item in found]
         return [run for run in runs if workflow in {None, run.workflow}]
 
@@ -214,7 +228,7 @@ class Pipelines:
     async def retry(self, run_id: str, *, from_task: str | None = None) -> str:
         """Start a new run that repeats the tasks which did not complete, and return the id of the new run.
 
-        The outputs of the other tasks are taken from the earlier run.
+        The outputs of the other tasks are taken from the earlier run. The new run has the owner of the earlier run.
 
         Args:
             run_id: id of a run that has ended.
@@ -234,10 +248,15 @@ class Pipelines:
             raise UsageError(msg)
         repeated = {from_task, *workflow.descendants(from_task)} if from_task is not None else set[str]()
         reused = {task: output for task, output in run.outputs.items() if task not in repeated}
-        return await self._start(workflow, run.input, reused, None)
+        return await self._start(workflow, run.input, reused, None, run.owner)
 
     async def _start(
-        self, workflow: Workflow, given: JsonValue, reused: dict[str, JsonValue], run_id: str | None
+        self,
+        workflow: Workflow,
+        given: JsonValue,
+        reused: dict[str, JsonValue],
+        run_id: str | None,
+        owner: str | None,
     ) -> str:
         run_id = run_id or uuid.uuid4().hex
         if not _RUN_ID.match(run_id):
@@ -246,7 +265,9 @@ class Pipelines:
         if fault := find_fault(given):
             msg = f"the input of a run must be JSON: input{fault}"
             raise UsageError(msg)
-        with SetWorkflowID(run_id):
+        _require_owner(owner)
+        # DBOS stores the user of a workflow, restores it after a crash, and can list the workflows of a user.
+        with SetWorkflowID(run_id), DBOSContextSetAuth(owner, None):
             await DBOS.start_workflow_async(self._workflow, workflow.name, workflow.source, given, reused)
         return run_id
 
@@ -274,10 +295,11 @@ class Pipelines:
         }
         slots = asyncio.Semaphore(self._limits.tasks_at_once)
         seconds = workflow.timeout_secs
-        run_id = DBOS.workflow_id or ""
+        run_id, owner = DBOS.workflow_id or "", DBOS.authenticated_user
         while any(task.id not in outcomes or outcomes[task.id]["kind"] not in ENDED for task in workflow.tasks):
             current = Round(
                 run_id=run_id,
+                owner=owner,
                 workflow=workflow,
                 runtimes=self._runtimes,
                 given=given,
@@ -309,6 +331,12 @@ class Pipelines:
         # The clock may be read here: on a replay, DBOS has already recorded how the wait ended.
         remaining = (datetime.fromisoformat(min(ends)) - datetime.now(UTC)).total_seconds()
         return min(self._limits.look_every, max(_SHORTEST_WAIT, remaining))
+
+
+def _require_owner(owner: object) -> None:
+    if owner is not None and (not isinstance(owner, str) or not owner.strip()):
+        msg = f"owner must be the name of a user or None, not {owner!r}"
+        raise UsageError(msg)
 
 
 def _index_runtimes(runtimes: Sequence[Runtime]) -> dict[str, Runtime]:

@@ -46,6 +46,7 @@ class Run:
         tasks: tasks with a recorded outcome, by id.
         source: TOML text of the workflow that the run executes.
         input: input of the run.
+        owner: the user who started the run, or None for a run that a schedule or an event started.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Run:
     tasks: Mapping[str, TaskStatus]
     source: str
     input: JsonValue
+    owner: str | None = None
 
     @property
     def outputs(self) -> dict[str, JsonValue]:
@@ -82,7 +84,8 @@ def describe_run(status: WorkflowStatus, steps: Sequence[StepInfo]) -> Run:
         task = task_of(step["function_name"])
         if task is not None and step["output"] is not None:
             tasks[task] = _describe_task(cast("Outcome", step["output"]))
-    return Run(status.workflow_id, name, _run_state(status.status, tasks), tasks, source, given)
+    state = _run_state(status.status, tasks)
+    return Run(status.workflow_id, name, state, tasks, source, given, status.authenticated_user)
 
 
 def _describe_task(outcome: Outcome) -> TaskStatus:

@@ -51,6 +51,7 @@ class TaskCall:
         context: the input of the run and the outputs of the task's dependencies: `{"input": …, "tasks": {id: {"output":
             …}}}`.
         filesystem: names of the folders that the task may use.
+        owner: the user who started the run, or None.
     """
 
     run_id: str
@@ -58,6 +59,7 @@ class TaskCall:
     config: Mapping[str, JsonValue]
     context: Mapping[str, JsonValue]
     filesystem: tuple[str, ...] = ()
+    owner: str | None = None
 
     @property
     def key(self) -> str:

@@ -186,7 +186,8 @@ class _WorkflowDefinition:
         key = context.idempotency_key or context.tool_id
         run_id = f"tool-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         workflow = self._pipelines.parse(str(arguments["definition"]), file=str(arguments["name"]))
-        await self._pipelines.start(workflow, cast("JsonValue", arguments.get("context")), run_id=run_id)
+        given = cast("JsonValue", arguments.get("context"))
+        await self._pipelines.start(workflow, given, run_id=run_id, owner=context.run.owner)
         async for run in self._pipelines.follow(run_id):
             if run.state == "running":
                 continue

@@ -57,6 +57,7 @@ _SCHEMAS: Final[Json] = {
             "id": _TEXT,
             "workflow": _TEXT,
             "state": {"enum": ["running", "waiting", "completed", "failed", "timed_out", "cancelled"]},
+            "owner": {**_OPTIONAL, "description": "The user who started the run."},
             "input": {},
             "tasks": {"type": "object", "additionalProperties": _STATUS},
             "waiting": _list(_WAITING),

@@ -40,7 +40,7 @@ class WorkflowRoutes:
         authenticate: function that returns the user who sent a request.
         pipelines: executes the workflows.
         folder: holds the workflows.
-        role: role of the users who may use the endpoints.
+        roles: role of the users who may see all runs, and role of the users who may see their own runs or None.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class WorkflowRoutes:
         authenticate: PrincipalResolver,
         pipelines: Pipelines,
         folder: WorkflowFolder,
-        role: str,
+        roles: tuple[str, str | None],
     ) -> None:
         self._store = context.store
         self._settings = context.settings
         self._authenticate = authenticate
         self._pipelines = pipelines
         self._folder = folder
-        self._role = role
+        self._role, self._user_role = roles
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -76,7 +76,7 @@ class WorkflowRoutes:
 
     async def list(self, request: Request) -> Response:
         """Return the workflows, their schedules, and the errors of their files."""
-        await self._require_operator(request)
+        await self._require_user(request)
         schedules = [
             {
                 "id": item.id,
@@ -93,13 +93,13 @@ class WorkflowRoutes:
 
     async def show(self, request: Request) -> Response:
         """Return a workflow with its definition."""
-        await self._require_operator(request)
+        await self._require_user(request)
         workflow = self._find_workflow(request)
         return json_response({**_describe_workflow(workflow), "definition": workflow.source})
 
     async def start(self, request: Request) -> Response:
         """Start a run of a workflow, and return the run. A repeated `Idempotency-Key` returns the first run."""
-        principal = await self._require_operator(request)
+        principal = await self._require_user(request)
         workflow = self._find_workflow(request)
         _, fields = await read_object(request, self._settings)
         given = cast("JsonValue", fields.get("input"))
@@ -108,7 +108,7 @@ class WorkflowRoutes:
             text = json.dumps([principal.name, workflow.name, key])
             run_id = f"request-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:32]}"
         try:
-            run_id = await self._pipelines.start(workflow, given, run_id=run_id)
+            run_id = await self._pipelines.start(workflow, given, run_id=run_id, owner=principal.name)
         except UsageError as error:
             raise HTTPError(400, f"The run cannot be started: {error}.") from error
         run = await self._pipelines.find(run_id)
@@ -119,21 +119,20 @@ class WorkflowRoutes:
     # --- Runs -----------------------------------------------------------------------------------------------------
 
     async def list_runs(self, request: Request) -> Response:
-        """Return the newest runs, newest first."""
-        await self._require_operator(request)
+        """Return the newest runs that the user may see, newest first."""
+        principal = await self._require_user(request)
         limit = read_number(request, "limit", self._settings.page_size, 1, self._settings.max_page_size)
         workflow = request.query_params.get("workflow") or None
-        runs = await self._pipelines.runs(workflow=workflow, limit=limit)
+        owner = None if self._role in principal.roles else principal.name
+        runs = await self._pipelines.runs(workflow=workflow, owner=owner, limit=limit)
         return json_response({"runs": [await self._describe_run(run) for run in runs]})
 
     async def show_run(self, request: Request) -> Response:
         """Return a run with its tasks and its waiting calls."""
-        await self._require_operator(request)
         return json_response(await self._describe_run(await self._find_run(request)))
 
     async def follow(self, request: Request) -> Response:
         """Stream a run, at once and after each change, until it ends."""
-        await self._require_operator(request)
         run = await self._find_run(request)
         return EventSourceResponse(self._encode_run(run.id), ping=self._settings.ping_seconds, sep="\n")
 
@@ -144,7 +143,6 @@ class WorkflowRoutes:
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a run, and return the run."""
-        await self._require_operator(request)
         run = await self._find_run(request)
         if run.state not in _ACTIVE:
             raise HTTPError(409, f"The run has ended: it is {run.state}.")
@@ -153,7 +151,6 @@ class WorkflowRoutes:
 
     async def retry(self, request: Request) -> Response:
         """Start a run that repeats the tasks which did not complete, or all from one task, and return the new run."""
-        await self._require_operator(request)
         run = await self._find_run(request)
         _, fields = await read_object(request, self._settings)
         if run.state in _ACTIVE:
@@ -168,10 +165,10 @@ class WorkflowRoutes:
 
     # --- Helpers --------------------------------------------------------------------------------------------------
 
-    async def _require_operator(self, request: Request) -> Principal:
+    async def _require_user(self, request: Request) -> Principal:
         principal = await self._authenticate(request)
-        if self._role not in principal.roles:
-            raise HTTPError(403, "You may not use workflows: `ServiceWorkflows(role=...)` names the role that may.")
+        if principal.roles.isdisjoint({self._role, self._user_role}):
+            raise HTTPError(403, "You may not use workflows: `ServiceWorkflows(...)` names the roles that may.")
         return principal
 
     def _find_workflow(self, request: Request) -> Workflow:
@@ -181,10 +178,15 @@ class WorkflowRoutes:
         return workflow
 
     async def _find_run(self, request: Request) -> Run:
+        """Return the run that the request names, unless it belongs to another user."""
+        principal = await self._require_user(request)
         try:
-            return await self._pipelines.find(request.path_params["run"])
+            run = await self._pipelines.find(request.path_params["run"])
         except UsageError:
             raise HTTPError(404, "There is no such run.") from None
+        if self._role not in principal.roles and run.owner != principal.name:
+            raise HTTPError(404, "There is no such run.")
+        return run
 
     async def _describe_run(self, run: Run) -> Json:
         tasks: Mapping[str, Json] = {
@@ -201,6 +203,7 @@ class WorkflowRoutes:
             "id": run.id,
             "workflow": run.workflow,
             "state": run.state,
+            "owner": run.owner,
             "input": run.input,
             "tasks": tasks,
             "waiting": waiting,

@@ -42,19 +42,22 @@ class ServiceWorkflows:
             the waiting calls.
         folder: holds the workflows.
         role: users with this role can see all workflows and runs, and start, cancel and retry runs.
+        user_role: users with this role can see all workflows, start runs, and see, cancel and retry the runs that they
+            have started. They receive status 404 for other runs. Default: only users with `role` can use workflows.
 
     Raises:
-        UsageError: the role is empty.
+        UsageError: a role is empty.
     """
 
     pipelines: Pipelines
     folder: WorkflowFolder
     role: str
+    user_role: str | None = None
     _woken: dict[str, datetime] = field(default_factory=dict[str, datetime], repr=False)
 
     def __post_init__(self) -> None:
-        if not self.role:
-            msg = 'ServiceWorkflows(role=...) needs the name of a role, such as "operator"'
+        if not self.role or self.user_role == "":
+            msg = 'ServiceWorkflows(role=..., user_role=...) needs names of roles, such as "operator"'
             raise UsageError(msg)
 
     def routes(self, context: ServiceContext, authenticate: PrincipalResolver) -> list[Route]:
@@ -64,7 +67,8 @@ class ServiceWorkflows:
             context: objects shared by the parts of the service.
             authenticate: function that returns the user who sent a request.
         """
-        return WorkflowRoutes(context, authenticate, self.pipelines, self.folder, self.role).routes()
+        roles = self.role, self.user_role
+        return WorkflowRoutes(context, authenticate, self.pipelines, self.folder, roles).routes()
 
     async def describe(self, conversation_id: str) -> Sequence[tuple[str, str]]:
         """Return labels and texts about the run that uses a conversation, for the inbox."""
