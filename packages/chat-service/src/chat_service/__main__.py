@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         config = Config.load(overrides).require_valid()
         engine = create_engine(config, secrets)
-        secret = _read_service_secret(secrets)
+        secret = read_service_secret(secrets)
     except ChatError as error:
         sys.exit(str(error))
     configure_logging(config.get("log.format"), config.get("log.level"))
@@ -76,8 +76,11 @@ def create_engine(config: Config, secrets: Secrets) -> AgentEngine:
     return AgentEngine(provider, AgentConfig(max_tool_rounds=config.get("agent.max_iterations"), options=options))
 
 
-def _read_service_secret(secrets: Secrets) -> bytes | None:
+def read_service_secret(secrets: Secrets) -> bytes | None:
     """Return the secret that signs exports and forms, or `None` if it is not set.
+
+    Args:
+        secrets: the secrets of the configuration.
 
     Raises:
         UsageError: the secret is too short.
