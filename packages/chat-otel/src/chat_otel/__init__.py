@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chat_otel.observer import OpenTelemetry
+from chat_otel.propagation import TracePropagation
 from chat_otel.transport import TracingTransport
 
-__all__ = ["OpenTelemetry", "TracingTransport"]
+__all__ = ["OpenTelemetry", "TracePropagation", "TracingTransport"]

@@ -29,6 +29,7 @@ from chat_streams.client_input import PostedMessage, conversation_id
 from chat_streams.open_waits import all_waits, is_expired
 
 from chat_service.context import ServiceContext
+from chat_service.request_log import logged_trace
 from chat_service.run_events import is_answered_by, message_run_name
 from chat_service.run_records import Run, first_part, new_run_id
 from chat_service.runs import Runs, turn_count
@@ -176,7 +177,7 @@ class ClientRuns:
         if asked:
             run_id = new_run_id(session_id, message_run_name(asked[-1]))
             after = None if meta is None else meta.position
-            return run_id, first_part(run_id, datetime.now(UTC), "", after, self._settings)
+            return run_id, first_part(run_id, datetime.now(UTC), "", after, self._settings, trace=logged_trace())
         if last is None:
             raise ClientInputError("conflict", "No run of this service has this conversation.")
         return last.id, None if last.is_active else last.next_part(self._settings)

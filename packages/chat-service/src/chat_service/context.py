@@ -13,6 +13,7 @@ from chat_service.counters import Counters
 from chat_service.live_text import LiveText
 from chat_service.settings import ServiceSettings
 from chat_service.signals import Signals
+from chat_service.traces import HeaderTraces, Traces
 
 
 @final
@@ -29,6 +30,7 @@ class ServiceContext:
         signals: signals that wake the workers and followers of this process.
         live: text of the responses that models are currently writing.
         counters: counters for the metrics of this process.
+        traces: continues the traces of requests in their runs.
     """
 
     engine: AgentEngine
@@ -39,3 +41,4 @@ class ServiceContext:
     signals: Signals
     live: LiveText
     counters: Counters = field(default_factory=Counters)
+    traces: Traces = field(default_factory=HeaderTraces)

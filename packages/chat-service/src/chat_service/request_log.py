@@ -1,4 +1,4 @@
-"""Request ids and structured logs: each log record of a request or of a run can be found by its id."""
+"""Request ids and structured logs: each log record of a request or of a run can be found by its id or its trace."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import time
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias, final
@@ -15,14 +16,17 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from chat_service.traces import HeaderTraces, Traces, trace_id_of
+
 HEADER: Final = "x-request-id"
 LogFormat: TypeAlias = Literal["text", "json"]
 _LOG = logging.getLogger("chat_service")
 _VALID_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s [%(request_id)s %(run_id)s]: %(message)s"
-_FIELDS: Final = ("request_id", "run_id", "method", "path", "status", "duration_ms")
+_FIELDS: Final = ("request_id", "run_id", "trace_id", "method", "path", "status", "duration_ms")
 _request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 _run_id: ContextVar[str | None] = ContextVar("run_id", default=None)
+_trace: ContextVar[Mapping[str, str] | None] = ContextVar("trace", default=None)
 
 
 @final
@@ -33,20 +37,25 @@ class RequestLog:
 
     Args:
         app: the application.
+        traces: continues the trace of a request. Default: the trace id of `traceparent` appears in the log.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, traces: Traces | None = None) -> None:
         self._app = app
+        self._traces = traces or HeaderTraces()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI connection."""
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
-        sent = HTTPConnection(scope).headers.get(HEADER, "")
+        received = HTTPConnection(scope).headers
+        sent = received.get(HEADER, "")
         request_id = sent if _VALID_ID.fullmatch(sent) else uuid4().hex
         # The id is not reset: servers log exceptions of the application after it has returned, in the same task.
         _request_id.set(request_id)
+        trace = self._traces.capture(received)
+        _trace.set(trace)
         started, status, run_id = time.monotonic(), 0, None
 
         async def send_with_id(message: Message) -> None:
@@ -59,7 +68,8 @@ class RequestLog:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_id)
+            with self._traces.restore(trace):
+                await self._app(scope, receive, send_with_id)
         finally:
             fields: dict[str, object] = {
                 "method": scope.get("method", "WEBSOCKET"),
@@ -72,18 +82,25 @@ class RequestLog:
             _LOG.info("%(method)s %(path)r %(status)s in %(duration_ms)s ms", fields, extra=fields)
 
 
-def set_logged_run(run_id: str | None) -> None:
-    """Set the run whose id the log records of this task have from now on.
+def set_logged_run(run_id: str | None, trace: Mapping[str, str] | None = None) -> None:
+    """Set the run whose ids the log records of this task have from now on.
 
     Args:
         run_id: id of the run, or `None` for no run.
+        trace: headers of the trace of the request that started the run.
     """
     _run_id.set(run_id)
+    _trace.set(trace)
+
+
+def logged_trace() -> Mapping[str, str]:
+    """Return the headers of the trace of the current request or run. Empty: no trace."""
+    return _trace.get() or {}
 
 
 @final
 class RequestIdFilter(logging.Filter):
-    """A filter that adds `request_id` and `run_id` to each log record. Both are `-` outside of requests and runs.
+    """A filter that adds `request_id`, `run_id` and `trace_id` to each log record. An id that is not known is `-`.
 
     Attach the filter to a handler, so that it also sees the records of other loggers.
     """
@@ -94,7 +111,8 @@ class RequestIdFilter(logging.Filter):
         Args:
             record: the record.
         """
-        for name, value in (("request_id", _request_id.get()), ("run_id", _run_id.get())):
+        ids = {"request_id": _request_id.get(), "run_id": _run_id.get(), "trace_id": trace_id_of(logged_trace())}
+        for name, value in ids.items():
             if not hasattr(record, name):
                 setattr(record, name, value or "-")
         return True
@@ -104,8 +122,8 @@ class RequestIdFilter(logging.Filter):
 class JsonFormatter(logging.Formatter):
     """A formatter that writes each log record as a JSON object in one line.
 
-    The members are `time`, `level`, `logger` and `message`, and `request_id`, `run_id`, `method`, `path`, `status`,
-    `duration_ms` and `exception` if the record has them.
+    The members are `time`, `level`, `logger` and `message`, and `request_id`, `run_id`, `trace_id`, `method`, `path`,
+    `status`, `duration_ms` and `exception` if the record has them.
     """
 
     def format(self, record: logging.LogRecord) -> str:

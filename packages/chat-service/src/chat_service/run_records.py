@@ -12,7 +12,7 @@ members.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias, cast, final
 
@@ -101,6 +101,7 @@ class Run:
         body_hash: hash of the body of the request.
         parts: the parts, oldest first.
         after: a position in the session's history before the message, or `None` for the beginning of the history.
+        trace: headers of the trace of the request.
     """
 
     id: str
@@ -109,6 +110,7 @@ class Run:
     body_hash: str
     parts: tuple[RunPart, ...]
     after: HistoryPosition | None = None
+    trace: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def state(self) -> RunState:
@@ -199,7 +201,13 @@ def run_of_part(key: str) -> str:
 
 
 def first_part(
-    run_id: str, created_at: datetime, body_hash: str, after: HistoryPosition | None, settings: ServiceSettings
+    run_id: str,
+    created_at: datetime,
+    body_hash: str,
+    after: HistoryPosition | None,
+    settings: ServiceSettings,
+    *,
+    trace: Mapping[str, str] | None = None,
 ) -> Job:
     """Create the job for the first part of a run.
 
@@ -209,10 +217,16 @@ def first_part(
         body_hash: hash of the body of the request.
         after: a position in the session's history before the message, or `None` for the beginning of the history.
         settings: limits and times of the service.
+        trace: headers of the trace of the request. Default: no trace.
     """
-    payload = {"created_at": _encode_value(created_at.isoformat()), "body_hash": _encode_value(body_hash)}
+    payload: dict[str, object] = {
+        "created_at": _encode_value(created_at.isoformat()),
+        "body_hash": _encode_value(body_hash),
+    }
     if after is not None:
         payload |= {"log": _encode_value(after.log), "entry": after.number}
+    if trace:
+        payload["trace"] = {name: _encode_value(value) for name, value in trace.items()}
     attempts, seconds = settings.max_attempts, settings.retry_seconds
     return Job(RUN_JOB, part_key(run_id, 0), payload, max_attempts=attempts, backoff_seconds=seconds)
 
@@ -247,6 +261,7 @@ def read_runs(jobs: Iterable[StoredJob]) -> list[Run]:
 def _read_run(run_id: str, jobs: list[StoredJob], ends: Mapping[str, RunEnd]) -> Run:
     jobs.sort(key=lambda job: part_number(job.key))
     payload = jobs[0].payload
+    trace = cast("Mapping[str, object]", payload.get("trace", {}))
     return Run(
         run_id,
         session_of(run_id),
@@ -254,6 +269,7 @@ def _read_run(run_id: str, jobs: list[StoredJob], ends: Mapping[str, RunEnd]) ->
         str(_decode_value(payload["body_hash"])),
         tuple([RunPart(job, ends.get(job.key)) for job in jobs]),
         HistoryPosition(str(_decode_value(payload["log"])), int(str(payload["entry"]))) if "log" in payload else None,
+        {name: str(_decode_value(value)) for name, value in trace.items()},
     )
 
 

@@ -25,6 +25,7 @@ from chat_store import (
 )
 
 from chat_service.context import ServiceContext
+from chat_service.request_log import logged_trace
 from chat_service.run_events import mark_turn
 from chat_service.run_records import END_JOB, Run, RunEnd, end_job, first_part, new_run_id, read_runs, session_of
 
@@ -291,7 +292,7 @@ class Runs:
         return True
 
     def _first_part(self, run_id: str, request: MessageRequest, after: HistoryPosition | None = None) -> Job:
-        return first_part(run_id, datetime.now(UTC), request.body_hash, after, self._settings)
+        return first_part(run_id, datetime.now(UTC), request.body_hash, after, self._settings, trace=logged_trace())
 
     # --- Continuing and ending ------------------------------------------------------------------------------------
 

@@ -54,6 +54,7 @@ from chat_service.settings import ServiceSettings
 from chat_service.shared_text import SharedText
 from chat_service.signals import Signals
 from chat_service.socket_routes import SocketRoutes
+from chat_service.traces import HeaderTraces, Traces
 from chat_service.worker import Worker
 
 _HANDLERS: Final = cast(
@@ -119,6 +120,8 @@ class Service:
             `/api/v1/memory`. The model receives notes from the memory of the engine's `AgentConfig`.
         secret: key that signs exports and the forms of the inbox, at least 32 bytes. All processes that serve one
             site must share it. Default: a random key, so that exports are not accepted after a restart.
+        traces: continues the traces of requests in their runs, such as `chat_otel.TracePropagation()`. By default, the
+            trace id of the header `traceparent` appears in the logs of the request and its run.
 
     Raises:
         UsageError: `may_decide` is not a plain function, the flow has a `Handoff`, or the secret is too short.
@@ -137,6 +140,7 @@ class Service:
         workflows: Workflows | None = None,
         memory: UserMemory | None = None,
         secret: bytes | None = None,
+        traces: Traces | None = None,
     ) -> None:
         if not callable(may_decide) or iscoroutinefunction(may_decide):
             msg = f"may_decide must be a plain function, such as owner_may_decide, not {may_decide!r}"
@@ -148,7 +152,9 @@ class Service:
         self._signals = Signals(store)
         live = LiveText(self._signals)
         self._memory = memory
-        context = ServiceContext(engine, flow, store, may_decide, self._settings, self._signals, live)
+        context = ServiceContext(
+            engine, flow, store, may_decide, self._settings, self._signals, live, traces=traces or HeaderTraces()
+        )
         runs = Runs(context)
         self._worker = Worker(context, runs)
         self._context = context
@@ -183,7 +189,9 @@ class Service:
             exception_handlers=_HANDLERS,
             lifespan=self.lifespan,
         )
-        self._entry = RequestLog(self._app)  # outside of Starlette, which sends the responses of unexpected errors
+        self._entry = RequestLog(
+            self._app, context.traces
+        )  # outside of Starlette, which sends the responses of unexpected errors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI connection."""

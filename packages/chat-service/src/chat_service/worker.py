@@ -60,6 +60,7 @@ class Worker:
         self._settings = context.settings
         self._signals = context.signals
         self._live = context.live
+        self._traces = context.traces
         self._runs = runs
         self._looking = anyio.Lock()
         self._checked: dict[str, datetime] = {}
@@ -138,7 +139,9 @@ class Worker:
             run = await self._runs.find(run_id)
             if run is None or run.parts[-1].job.key != job.key or run.parts[-1].end is not None:
                 return
-            outcome = await self._answer_unless_cancelled(run, job)
+            set_logged_run(run_id, run.trace)
+            with self._traces.restore(run.trace):
+                outcome = await self._answer_unless_cancelled(run, job)
             if outcome is not None:
                 end = outcome.to_end(*await self._runs.last_entry(run.session_id))
                 await self._runs.end(run, end)
