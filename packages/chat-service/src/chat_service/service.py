@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ExceptionHandler, Receive, Scope, Send
 
 from chat_service.browser_sign_in import CookieTokens, SignIn
@@ -161,37 +161,17 @@ class Service:
         self._workflows = workflows
         self._text = SharedText(store, context.live)
         self._stack: AsyncExitStack | None = None
-        follower = Follower(context, runs)
-        client_runs, events = ClientRuns(context, runs), EngineEvents(context, runs)
-        sessions = SessionRoutes(context, runs, self._require_principal, self._jobs_of_closed_sessions(close_jobs))
         self._inbox = create_inbox(
             store, authenticate, may_decide, secret, workflows.describe if workflows else describe_nothing
         )
         self._app = Starlette(
-            routes=[
-                *HealthRoutes(store, lambda: self._stack is not None).routes(),
-                *MetricsRoutes(context, self._require_principal).routes(),
-                *ChatRoutes(context, runs, follower, self._require_principal).routes(),
-                *sessions.routes(),
-                *SessionArchive(context, runs, self._require_principal, ExportSignatures(secret)).routes(),
-                *FrontEndRoutes(context, runs, client_runs, events, self._require_principal).routes(),
-                *OpenAIRoutes(context, client_runs, events, self._require_principal).routes(),
-                *SessionViews(context, runs, self._require_principal).routes(),
-                *self._memory_routes(),
-                *SocketRoutes(context, runs, follower, authenticate, self._limits.count).routes(),
-                *(workflows.routes(context, self._require_principal) if workflows is not None else ()),
-                *SignIn(authenticate, self._settings).routes(),
-                *Pages(self.openapi).routes(),
-                Mount("/inbox", self._inbox),
-                Route("/openapi.json", self._describe, methods=["GET"]),
-            ],
+            routes=self._routes(runs, self._jobs_of_closed_sessions(close_jobs), ExportSignatures(secret)),
             middleware=_middleware(self._settings),
             exception_handlers=_HANDLERS,
             lifespan=self.lifespan,
         )
-        self._entry = RequestLog(
-            self._app, context.traces
-        )  # outside of Starlette, which sends the responses of unexpected errors
+        # Outside of Starlette, which sends the responses of unexpected errors.
+        self._entry = RequestLog(self._app, context.traces)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI connection."""
@@ -240,6 +220,28 @@ class Service:
         if self._workflows is not None:
             add_workflows(document, self._settings)
         return document
+
+    def _routes(self, runs: Runs, close_jobs: CloseJobs, signatures: ExportSignatures) -> list[BaseRoute]:
+        context, workflows, authenticate = self._context, self._workflows, self._require_principal
+        follower = Follower(context, runs)
+        client_runs, events = ClientRuns(context, runs), EngineEvents(context, runs)
+        return [
+            *HealthRoutes(context.store, lambda: self._stack is not None).routes(),
+            *MetricsRoutes(context, authenticate).routes(),
+            *ChatRoutes(context, runs, follower, authenticate).routes(),
+            *SessionRoutes(context, runs, authenticate, close_jobs).routes(),
+            *SessionArchive(context, runs, authenticate, signatures).routes(),
+            *FrontEndRoutes(context, runs, client_runs, events, authenticate).routes(),
+            *OpenAIRoutes(context, client_runs, events, authenticate).routes(),
+            *SessionViews(context, runs, authenticate).routes(),
+            *self._memory_routes(),
+            *SocketRoutes(context, runs, follower, self._authenticate, self._limits.count).routes(),
+            *(workflows.routes(context, authenticate) if workflows is not None else ()),
+            *SignIn(self._authenticate, self._settings).routes(),
+            *Pages(self.openapi).routes(),
+            Mount("/inbox", self._inbox),
+            Route("/openapi.json", self._describe, methods=["GET"]),
+        ]
 
     def _jobs_of_closed_sessions(self, close_jobs: CloseJobs) -> CloseJobs:
         workflows = self._workflows
