@@ -20,9 +20,9 @@ from chat_core.approvals import Principal, owner_may_decide
 from chat_core.errors import ChatError
 from chat_core.messages import Interrupted, Pending
 from chat_service.context import ServiceContext
-from chat_service.following import TERMINAL, ClientEvent, Follower
+from chat_service.following import TERMINAL, Follower
 from chat_service.live_text import LiveText
-from chat_service.run_events import START, Place, Position, Writer
+from chat_service.run_events import START, ClientEvent, Place, Position, Writer
 from chat_service.run_records import Run
 from chat_service.runs import MessageRequest, Runs
 from chat_service.shared_text import SharedText

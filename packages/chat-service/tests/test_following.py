@@ -213,7 +213,7 @@ async def test_a_client_that_has_the_end_of_a_run_receives_it_again(store: Memor
 
 
 async def test_a_slow_reader_receives_the_whole_response(store: MemoryStore) -> None:
-    context = build_context(store, ServiceSettings(ping_seconds=0))
+    context = build_context(store, ServiceSettings())
     runs = Runs(context)
     run = await runs.start(MessageRequest(Principal("ana"), None, "Hello.", ""))
     context.live.begin(run.id, OpenStep(run.session_id, 0, Writer(1, 1)))
@@ -226,6 +226,7 @@ async def test_a_slow_reader_receives_the_whole_response(store: MemoryStore) -> 
                 async with anyio.create_task_group() as group:  # the reader waits
                     group.start_soon(anyio.lowlevel.checkpoint)
                 await runs.end(run, RunEnd("answered", 1))
+                context.signals.session(run.session_id).notify_change()
 
     assert found == ["session", "text", "done"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from chat_service.live_text import GROUP_CHARACTERS, LiveText, OpenStep
-from chat_service.run_events import Writer
+from chat_service.run_events import START, ClientEvent, Place, Writer
 from chat_service.signals import Signals
 from chat_store import MemoryStore, ResponseDelta
 
@@ -83,3 +83,24 @@ async def test_only_followed_runs_of_other_processes_are_read(store: MemoryStore
 
     assert (own, other) == (({}, False), ({"s": 0}, True))
     assert not live.needs_store.is_set()
+
+
+def test_followers_at_one_place_share_an_event() -> None:
+    start = Place("log", START)
+    step = OpenStep("s", 0, Writer(1, 1), ["Good ", "morning."])
+    place, text, event = step.show_after(start)
+    again, rest = step.show_after(start), step.show_after(place._replace(pieces=1))
+    step.pieces.append(" How are you?")
+    later = step.show_after(place)
+
+    assert (text, event.data, event.id) == ("Good morning.", {"content": "Good morning."}, str(place))
+    assert again[2] is event
+    assert (rest[0], rest[1]) == (place, "morning.")
+    assert (later[0].pieces, later[1]) == (3, " How are you?")
+
+
+def test_an_event_is_a_server_sent_event_with_its_id() -> None:
+    assert ClientEvent("text", {"content": "a\nb"}, "x-1-0").frame == (
+        b'id: x-1-0\nevent: text\ndata: {"content": "a\\nb"}\n\n'
+    )
+    assert ClientEvent("reset", {}).frame == b"event: reset\ndata: {}\n\n"

@@ -36,6 +36,21 @@ async def test_a_task_that_missed_a_notification_does_not_wait() -> None:
     assert (signal.number, signal.changes) == (1, 0)
 
 
+async def test_each_session_is_notified_in_an_interval(store: MemoryStore) -> None:
+    signals = Signals(store)
+    one, two = signals.session("one"), signals.session("two")
+    async with anyio.create_task_group() as group:
+        group.start_soon(signals.refresh, 0.001)
+        with anyio.fail_after(WAIT):
+            await one.wait(1)
+            await two.wait(1)
+            later = signals.session("three")
+            await later.wait(0)
+        group.cancel_scope.cancel()
+
+    assert (signals.any_session.number, one.changes) == (0, one.number)
+
+
 async def test_signals_without_listeners_are_dropped(store: MemoryStore) -> None:
     signals = Signals(store)
     kept = signals.session("one")

@@ -14,10 +14,11 @@ from uuid import uuid4
 import anyio
 import pytest
 from anyio.abc import Process
+from chat_core.approvals import Principal
 from chat_service import ServiceSettings
 from chat_service.run_records import Run, RunEnd, session_of
-from chat_service.runs import Runs
-from chat_store import MemoryStore
+from chat_service.runs import MessageRequest, Runs
+from chat_store import MemoryStore, StoredJob
 from chat_store.testing.postgres_server import PostgresServer
 from service_helpers import (
     BO,
@@ -27,6 +28,7 @@ from service_helpers import (
     Event,
     SteppedModel,
     approve,
+    build_context,
     build_service,
     names,
     scripted,
@@ -36,6 +38,7 @@ from service_helpers import (
 from worker_process import open_store
 
 pytestmark = pytest.mark.anyio
+QUEUED = 12
 OTHER_ANSWER = "Now I have thought about the answer."
 
 
@@ -151,6 +154,32 @@ async def test_a_decision_made_elsewhere_continues_the_run(store: MemoryStore) -
         events = await client.events("GET", f"/api/v1/runs/{paused['run_id']}/events")
 
     assert (bank.paid, events[-1].name) == (["500 to Bo"], "done")
+
+
+async def test_queued_runs_are_not_read_again_for_each_run_that_begins(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, jobs = list[str](), store.jobs
+
+    async def counted(**filters: Any) -> list[StoredJob]:
+        if "conversation" in filters and "key_prefix" not in filters:
+            reads.append(filters["conversation"])
+        return await jobs(**filters)
+
+    monkeypatch.setattr(store, "jobs", counted)
+    settings = ServiceSettings(workers=1, poll_seconds=10 * WAIT)
+    context = build_context(store, settings)
+    runs = Runs(context)
+    for _ in range(QUEUED):
+        await runs.start(MessageRequest(Principal("ana"), None, "Hello.", ""))
+    service = build_service(store, scripted(*["Good morning."] * QUEUED), settings=settings)
+    with anyio.fail_after(WAIT):
+        async with service:
+            while len(await jobs(kind="chat_service.end")) < QUEUED:
+                await anyio.lowlevel.checkpoint()
+
+    assert len(set(reads)) == QUEUED
+    assert len(reads) <= 3 * QUEUED
 
 
 async def test_a_service_that_stops_lets_its_runs_end(store: MemoryStore) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Final, TypeAlias, final
@@ -12,16 +11,16 @@ from chat_core.approvals import Principal
 from chat_inbox.api import json_response
 from chat_inbox.http_errors import HTTPError
 from chat_streams.json_fields import describe_value
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_service.context import ServiceContext
 from chat_service.decisions import apply_decisions
-from chat_service.following import TERMINAL, ClientEvent, Follower, failure_text
+from chat_service.following import TERMINAL, Follower, failure_text
 from chat_service.request_values import read_key, read_message, read_object, read_text
-from chat_service.run_events import Place
+from chat_service.run_events import ClientEvent, Place
 from chat_service.run_records import Run
 from chat_service.runs import MessageRequest, Runs
 
@@ -152,10 +151,10 @@ class ChatRoutes:
         headers = {"x-run-id": run.id}
         return EventSourceResponse(events, headers=headers, ping=self._settings.ping_seconds, sep="\n")
 
-    async def _encode_events(self, events: AsyncGenerator[ClientEvent]) -> AsyncGenerator[ServerSentEvent]:
+    async def _encode_events(self, events: AsyncGenerator[ClientEvent]) -> AsyncGenerator[bytes]:
         async with aclosing(events):
             async for event in events:
-                yield ServerSentEvent(json.dumps(event.data), event=event.name, id=event.id, sep="\n")
+                yield event.frame
 
     # --- Decisions --------------------------------------------------------------------------------------------------
 

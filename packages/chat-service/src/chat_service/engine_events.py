@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Final, final
 
-import anyio
-from anyio import CancelScope
 from chat_core import (
     AttemptReset,
     ChatResponse,
@@ -60,7 +58,6 @@ class EngineEvents:
 
     def __init__(self, context: ServiceContext, runs: Runs) -> None:
         self._store = context.store
-        self._settings = context.settings
         self._signals = context.signals
         self._live = context.live
         self._readers = RunReaders(context, runs)
@@ -100,15 +97,11 @@ class EngineEvents:
                         yield event
                     yield _end_event(status.run, view, first_part)
                     return
-                deadline = anyio.current_time() + self._settings.ping_seconds  # jobs can change without a signal
-                is_late = False
-                while signal.changes == seen and not is_late:
+                while signal.changes == seen:
                     number = signal.number
                     for event in replay.add_open(self._live.step(run.id)):
                         yield event
-                    with CancelScope(deadline=deadline) as scope:  # no `yield` inside, as in `Follower`
-                        await signal.wait(number)
-                    is_late = scope.cancelled_caught
+                    await signal.wait(number)
 
 
 def _end_event(run: Run, view: Snapshot, first_part: int) -> object:

@@ -13,12 +13,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Final, final
 
-import anyio
-from anyio import CancelScope
 from chat_agents.events import TEXTS
 from chat_agents.sse import wait_fields
 from chat_core.approvals import Principal, is_allowed
@@ -27,7 +23,7 @@ from chat_store import UnknownConversationError
 
 from chat_service.context import ServiceContext
 from chat_service.live_text import OpenStep
-from chat_service.run_events import START, Place, RunEvent, Writer, count_steps
+from chat_service.run_events import START, ClientEvent, Place, RunEvent, Writer, count_steps
 from chat_service.run_reader import RunReaders, RunStatus
 from chat_service.run_records import Run
 from chat_service.runs import Runs
@@ -43,22 +39,6 @@ _FAILURES: Final[dict[str, str]] = {
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class ClientEvent:
-    """An event that a client receives.
-
-    Attributes:
-        name: `session`, `text`, `reset`, `tool_start`, `tool_output`, `tool_end`, or one of `TERMINAL`.
-        data: JSON values of the event.
-        id: value for `Last-Event-ID`, or `None` if the client cannot continue after this event.
-    """
-
-    name: str
-    data: dict[str, object]
-    id: str | None = None
-
-
-@final
 class Follower:
     """A source of the events that clients receive.
 
@@ -70,7 +50,6 @@ class Follower:
     def __init__(self, context: ServiceContext, runs: Runs) -> None:
         self._store = context.store
         self._may_decide = context.may_decide
-        self._settings = context.settings
         self._signals = context.signals
         self._live = context.live
         self._readers = RunReaders(context, runs)
@@ -85,39 +64,30 @@ class Follower:
         """
         if after is None:
             yield _session_event(run)
-        with self._live.following(run.id):
-            async with aclosing(self._follow(principal, run, after)) as events:
-                async for event in events:
-                    yield event
-
-    async def _follow(self, principal: Principal, run: Run, after: Place | None) -> AsyncGenerator[ClientEvent]:
         reader = self._readers.reader(run)
         stream = _Stream(after)
         signal = self._signals.session(run.session_id)
-        while True:
-            seen = signal.changes
-            try:
-                status = await reader.read()
-            except UnknownConversationError:  # the session was deleted
-                yield ClientEvent("error", {"code": "cancelled", "message": failure_text("cancelled")})
-                return
-            if stream.place is not None and stream.place.log != status.log:  # a redaction has replaced the history
-                yield _session_event(run)
-                stream = _Stream(None)
-            for shown in stream.show_new(status):
-                yield shown
-            if status.end is not None:
-                yield await self._end_event(principal, status)
-                return
-            deadline = anyio.current_time() + self._settings.ping_seconds  # jobs can change without a signal
-            is_late = False
-            while signal.changes == seen and not is_late:
-                number = signal.number
-                for shown in stream.show_open(self._live.step(run.id)):
+        with self._live.following(run.id):
+            while True:
+                seen = signal.changes
+                try:
+                    status = await reader.read()
+                except UnknownConversationError:  # the session was deleted
+                    yield ClientEvent("error", {"code": "cancelled", "message": failure_text("cancelled")})
+                    return
+                if stream.place is not None and stream.place.log != status.log:  # a redaction has replaced the history
+                    yield _session_event(run)
+                    stream = _Stream(None)
+                for shown in stream.show_new(status):
                     yield shown
-                with CancelScope(deadline=deadline) as scope:  # no `yield` inside: the scope could cancel the reader
+                if status.end is not None:
+                    yield await self._end_event(principal, status)
+                    return
+                while signal.changes == seen:
+                    number = signal.number
+                    for shown in stream.show_open(self._live.step(run.id)):
+                        yield shown
                     await signal.wait(number)
-                is_late = scope.cancelled_caught
 
     async def waiting(self, principal: Principal, session_id: str) -> list[dict[str, object]]:
         """Return the waiting calls of a session that a user may decide on, as JSON objects.
@@ -262,12 +232,10 @@ class _Stream:
         elif not self._is_sent_known:
             self._sent = "".join(step.pieces[: place.pieces])
             self._is_sent_known = True
-        new = step.pieces[place.pieces :]
-        if new:
-            text = "".join(new)
+        if place.pieces < len(step.pieces):
+            self.place, text, event = step.show_after(place)
             self._sent += text
-            self.place = place._replace(writer=step.writer, pieces=len(step.pieces))
-            yield ClientEvent("text", {"content": text}, str(self.place))
+            yield event
 
     def _move_to(self, place: Place) -> None:
         self.place = place

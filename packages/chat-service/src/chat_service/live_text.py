@@ -15,7 +15,7 @@ from typing import Final, final
 import anyio
 from chat_store import ResponseDelta
 
-from chat_service.run_events import Writer
+from chat_service.run_events import ClientEvent, Place, Writer
 from chat_service.run_records import RUN_JOB, part_key, part_number, run_of_part, session_of
 from chat_service.signals import Signals
 
@@ -41,6 +41,21 @@ class OpenStep:
     writer: Writer
     pieces: list[str] = field(default_factory=list[str])
     written: int = 0
+    _last: tuple[Place, Place, str, ClientEvent] | None = field(default=None, init=False, repr=False)
+
+    def show_after(self, place: Place) -> tuple[Place, str, ClientEvent]:
+        """Return the place of the last piece, and the text between a place and it, also as an event.
+
+        Most followers of a run are at the same place, so they share the event.
+
+        Args:
+            place: a place before the last piece.
+        """
+        if self._last is None or self._last[0] != place or self._last[1].pieces != len(self.pieces):
+            text = "".join(self.pieces[place.pieces :])
+            after = place._replace(writer=self.writer, pieces=len(self.pieces))
+            self._last = place, after, text, ClientEvent("text", {"content": text}, str(after))
+        return self._last[1:]
 
 
 @final

@@ -9,9 +9,11 @@ the history.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, NamedTuple, final
 
 from chat_core.messages import Messages, Tool, Turn
@@ -104,6 +106,28 @@ class RunEvent:
     position: Position
     name: str
     data: dict[str, object] = field(default_factory=dict[str, object])
+
+
+@final
+@dataclass(frozen=True)
+class ClientEvent:
+    """An event that a client receives.
+
+    Attributes:
+        name: `session`, `text`, `reset`, `tool_start`, `tool_output`, `tool_end`, `done`, `paused` or `error`.
+        data: JSON values of the event.
+        id: value for `Last-Event-ID`, or `None` if the client cannot continue after this event.
+    """
+
+    name: str
+    data: dict[str, object]
+    id: str | None = None
+
+    @cached_property
+    def frame(self) -> bytes:
+        """The event as a server-sent event. Followers of the same run share the bytes."""
+        place = "" if self.id is None else f"id: {self.id}\n"
+        return f"{place}event: {self.name}\ndata: {json.dumps(self.data)}\n\n".encode()
 
 
 def mark_turn(turn: Turn, run_id: str) -> None:

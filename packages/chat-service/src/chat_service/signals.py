@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 from weakref import WeakValueDictionary
 
 import anyio
 from chat_store import Changes, ConversationStore
 from chat_store.watcher import ChangeWatcher
+
+REFRESH_SECONDS: Final = 15.0
+"""Interval in seconds in which followers read the state of their runs, even if the store reports no change."""
 
 
 @final
@@ -81,6 +84,25 @@ class Signals:
     async def run(self) -> None:
         """Forward changes of the store to the signals until the task is cancelled."""
         await self._watcher.run()
+
+    async def refresh(self, seconds: float = REFRESH_SECONDS) -> None:
+        """Notify each session's signal once in an interval, until the task is cancelled.
+
+        Jobs can change without a change that the store reports. One task for all sessions needs less CPU time than a
+        timeout for each wait of a follower.
+
+        Args:
+            seconds: the interval. The notifications are spread evenly over it.
+        """
+        while True:
+            known = self._sessions.valuerefs()
+            for reference in known:
+                if signal := reference():
+                    signal.notify_change()
+                del signal
+                await anyio.sleep(seconds / len(known))
+            if not known:
+                await anyio.sleep(seconds)
 
     def _publish(self, changes: Changes) -> None:
         for item in changes.conversations:

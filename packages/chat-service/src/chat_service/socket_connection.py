@@ -18,9 +18,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from chat_service.context import ServiceContext
 from chat_service.decisions import apply_decisions
-from chat_service.following import ClientEvent, Follower
+from chat_service.following import Follower
 from chat_service.request_values import read_message, read_text
-from chat_service.run_events import Place
+from chat_service.run_events import ClientEvent, Place
 from chat_service.run_records import Run
 from chat_service.runs import MessageRequest, Runs
 from chat_service.socket_owners import SocketOwners

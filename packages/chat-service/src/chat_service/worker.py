@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +27,20 @@ from chat_service.runs import Runs
 
 _LOG = logging.getLogger("chat_service")
 _DUE_PAGE = 100
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """The check of a session that is due.
+
+    Attributes:
+        since: the time since which the session is due.
+        until: time of the event loop until which the session is not checked again, unless it becomes due again.
+    """
+
+    since: datetime
+    until: float
 
 
 @final
@@ -63,7 +78,7 @@ class Worker:
         self._traces = context.traces
         self._runs = runs
         self._looking = anyio.Lock()
-        self._checked: dict[str, datetime] = {}
+        self._checked: dict[str, _Check] = {}
         self._counters = context.counters
         self._is_stopping = False
 
@@ -116,14 +131,18 @@ class Worker:
     async def _queue_due_runs(self) -> None:
         """Queue the next part of each paused run that can continue."""
         cursor: str | None = None
-        checked: dict[str, datetime] = {}
+        checked: dict[str, _Check] = {}
+        now = anyio.current_time()
         while page := await self._store.due(limit=_DUE_PAGE, after=cursor):
             cursor = page[-1].cursor
             for due in page:
-                is_checked = self._checked.get(due.conversation) == due.since
+                check = self._checked.get(due.conversation)
                 try:
-                    if is_checked or await self._runs.resume_due(due.conversation):
-                        checked[due.conversation] = due.since
+                    if check is None or check.since != due.since or check.until <= now:
+                        is_final = await self._runs.resume_due(due.conversation)
+                        # The run of the session can pause without a change of `due.since`.
+                        check = _Check(due.since, math.inf if is_final else now + self._settings.poll_seconds)
+                    checked[due.conversation] = check
                 except Exception:  # noqa: BLE001 - one session must not stop the runs of the others
                     _LOG.warning("the session %r cannot continue", due.conversation, exc_info=True)
         self._checked = checked
@@ -150,6 +169,7 @@ class Worker:
             return  # the session was closed or deleted
         finally:
             self._live.end(run_id)
+            self._checked.pop(job.conversation, None)
             self._counters.running -= 1
             self._signals.any_session.notify()
 
