@@ -43,6 +43,27 @@ async def test_the_command_serves_only_requests_with_its_token(tmp_path: Path) -
     assert (reply.status, reply.json["response"]) == (200, "Good morning.")
 
 
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        pytest.param(["--host", "0.0.0.0"], {}, id="option"),  # noqa: S104 - it must be refused
+        pytest.param([], {"CHAT_SERVICE_SERVER_HOST": "0.0.0.0"}, id="variable"),  # noqa: S104 - it must be refused
+    ],
+)
+def test_the_command_cannot_listen_on_other_addresses(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], variables: dict[str, str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as caught:
+        main([*options, "--port", "0"])
+    with listen(0) as listener:
+        address = listener.getsockname()[0]
+
+    assert caught.value.code
+    assert address == "127.0.0.1"
+
+
 def test_a_port_in_use_exits_with_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     def model(_name: str) -> ScriptedProvider:
         return ScriptedProvider()

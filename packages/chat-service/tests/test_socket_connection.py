@@ -7,9 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
+from chat_core.approvals import only_role
 from chat_service import Service, ServiceSettings
 from chat_store import ConversationMeta, Job, MemoryStore
-from service_helpers import ANA, BO, UNKNOWN_ID, WAIT, Bank, SteppedModel, build_service, scripted, serving
+from service_helpers import ANA, BO, CALL, UNKNOWN_ID, WAIT, Bank, SteppedModel, build_service, scripted, serving
 from socket_helpers import open_socket
 from starlette.types import Message
 from websockets.exceptions import ConnectionClosed
@@ -142,6 +143,20 @@ async def test_a_waiting_call_is_decided_and_the_run_goes_on(store: MemoryStore)
     assert socket.text == "I will pay. It is paid."
     assert socket.types.count("paused") == 1
     assert bank.paid == ["500 to Bo"]
+
+
+async def test_a_user_who_may_not_decide_cannot_decide_their_own_call(store: MemoryStore) -> None:
+    bank = Bank()
+    service = build_service(store, scripted(), bank=bank, may_decide=only_role("approver"))
+    async with serving(service) as client, open_socket(client) as socket:
+        await socket.send("chat", message="Pay Bo.")
+        paused = await socket.until("paused")
+        session = paused["session_id"]
+        await socket.send("decide", session_id=session, id="call_1", decision="approve", arguments=dict(CALL.arguments))
+        error = await socket.until("error")
+        runs = (await client.get(f"/api/v1/sessions/{session}/runs")).json["runs"]
+
+    assert (paused["waiting"], error["code"], runs[-1]["state"], bank.paid) == ([], "invalid_message", "paused", [])
 
 
 async def test_before_auth_only_auth_and_ping_are_accepted(store: MemoryStore) -> None:

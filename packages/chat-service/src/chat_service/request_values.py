@@ -15,6 +15,9 @@ from chat_service.settings import ServiceSettings
 
 _MAX_DIGITS = 9
 _MAX_KEY = 255
+_JSON_TYPES: Final[dict[type, str]] = {
+    list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean", type(None): "null"
+}  # fmt: skip
 MAX_TITLE: Final = 200
 """Number of characters that the title of a session may have."""
 
@@ -38,7 +41,8 @@ async def read_object(request: Request, settings: ServiceSettings) -> tuple[byte
     except (ValueError, RecursionError):
         raise HTTPError(400, "The body is not JSON in UTF-8.") from None
     if not isinstance(value, dict):
-        raise HTTPError(400, f"The body must be a JSON object, not {describe_value(value)}.")
+        # The value is not quoted: the body of a sign-in contains a token.
+        raise HTTPError(400, f"The body must be a JSON object, not {_JSON_TYPES[type(value)]}.")
     return body, cast("dict[str, object]", value)
 
 
