@@ -136,7 +136,9 @@ async def serve(store: str, ledger: str, gate: str, script: str) -> None:
     tokens = BearerTokens({hash_token(token): Principal(name) for name, token in TOKENS.items()})
     with listen(0) as listener:
         async with SqliteStore(store) as opened:
-            settings = ServiceSettings(grace_seconds=0, poll_seconds=0.2, requests_per_minute=0)
+            settings = ServiceSettings(
+                grace_seconds=0, poll_seconds=0.2, requests_per_minute=0, address_requests_per_minute=0
+            )
             service = Service(engine, flow, opened, authenticate=tokens, may_decide=may_decide, settings=settings)
             config = uvicorn.Config(service, log_level="warning", ws="websockets-sansio", timeout_graceful_shutdown=1)
             print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201 - the parent reads it

@@ -65,7 +65,7 @@ def build(scenario: str, store: MemoryStore) -> Service:
     scopes: list[ToolScope[Paused]] = [ScopedCollection(TOOLS, policy), ClientTools()]
     flow = PromptFlow(scenario, "Be brief.", scopes)
     engine = AgentEngine(script(scenario), AgentConfig(retry=Retry(0)))
-    settings = ServiceSettings(workers=2, poll_seconds=0.2, requests_per_minute=0)
+    settings = ServiceSettings(workers=2, poll_seconds=0.2, requests_per_minute=0, address_requests_per_minute=0)
     return Service(engine, flow, store, authenticate=sign_in, may_decide=owner_may_decide, settings=settings)
 
 

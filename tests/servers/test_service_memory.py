@@ -40,7 +40,7 @@ async def client(tmp_path: Path) -> AsyncGenerator[Client]:
             store,
             authenticate=TOKENS,
             may_decide=owner_may_decide,
-            settings=ServiceSettings(poll_seconds=0.2, requests_per_minute=0),
+            settings=ServiceSettings(poll_seconds=0.2, requests_per_minute=0, address_requests_per_minute=0),
             memory=OwnerMemory(memory, store, recall=recall),
         )
         async with serving(service) as opened:

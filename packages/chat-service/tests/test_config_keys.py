@@ -119,6 +119,8 @@ PROBES: dict[str, tuple[Probe, Any, object, object]] = {
     "server.max_page_size": (list_sessions, 60, (50, 400), (50, 200)),
     "server.idempotency_seconds": (repeat_request, 0.0, 2, 1),
     "server.requests_per_minute": (send_requests, 2, [200, 200, 429], [200, 200, 200]),
+    "server.request_burst": (send_requests, 1, [200, 429, 429], [200, 200, 200]),
+    "server.address_requests_per_minute": (send_requests, 2, [200, 200, 429], [200, 200, 200]),
     "server.run_seconds": (answer_slowly, 0.05, "timeout", None),
     "server.socket_grace_seconds": (take_over_a_socket, 0.0, True, False),
     "server.max_attempts": (store_job, 3, (3, 1.0), (10, 1.0)),

@@ -24,7 +24,7 @@ async def create_objects(client: Client) -> tuple[list[str], list[str]]:
 
 
 async def test_random_requests_get_only_described_responses(store: MemoryStore) -> None:
-    limits = ServiceSettings(poll_seconds=0.2, requests_per_minute=0)
+    limits = ServiceSettings(poll_seconds=0.2, requests_per_minute=0, address_requests_per_minute=0)
     model = scripted("Good morning.", ["I will pay. ", CALL], *["It is paid."] * 1000)
     async with serving(build_service(store, model, settings=limits)) as client:
         document = (await client.get("/openapi.json")).json

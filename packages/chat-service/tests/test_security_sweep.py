@@ -27,7 +27,9 @@ from socket_helpers import open_socket
 from test_memory_routes import DictMemory
 
 pytestmark = pytest.mark.anyio
-SETTINGS = ServiceSettings(poll_seconds=0.2, requests_per_minute=0, metrics_role="metrics")
+SETTINGS = ServiceSettings(
+    poll_seconds=0.2, requests_per_minute=0, address_requests_per_minute=0, metrics_role="metrics"
+)
 THOROUGH = bool(os.environ.get("CHAT_THOROUGH"))
 KEY = "sk-provider-0123456789abcdef"
 TITLE = "the title of ana"

@@ -95,7 +95,7 @@ class Office:
             self.store,
             authenticate=TOKENS,
             may_decide=only_role("operator"),
-            settings=ServiceSettings(poll_seconds=0.2, requests_per_minute=0),
+            settings=ServiceSettings(poll_seconds=0.2, requests_per_minute=0, address_requests_per_minute=0),
             workflows=workflows,
         )
         url = f"sqlite:///{self.folder}/dbos.db"

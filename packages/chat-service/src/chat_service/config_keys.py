@@ -21,7 +21,16 @@ _NAMES: Final[dict[Kind, str]] = {
 }
 _TYPES: Final[dict[str, tuple[type, ...]]] = {"text": (str,), "integer": (int,), "number": (int, float)}
 _MAY_BE_ZERO: Final = frozenset(
-    {"requests_per_minute", "workers", "retry_seconds", "grace_seconds", "idempotency_seconds", "socket_grace_seconds"}
+    {
+        "requests_per_minute",
+        "request_burst",
+        "address_requests_per_minute",
+        "workers",
+        "retry_seconds",
+        "grace_seconds",
+        "idempotency_seconds",
+        "socket_grace_seconds",
+    }
 )
 
 

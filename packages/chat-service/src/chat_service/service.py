@@ -44,7 +44,7 @@ from chat_service.openapi import build_document
 from chat_service.openapi_workflows import add_workflows
 from chat_service.pages import Pages
 from chat_service.problems import handle_error, handle_unexpected_error
-from chat_service.rate_limits import RateLimits
+from chat_service.rate_limits import AddressLimit, RateLimits, too_many_requests
 from chat_service.request_log import RequestLog
 from chat_service.runs import Runs
 from chat_service.session_archive import ExportSignatures, SessionArchive
@@ -64,7 +64,13 @@ _HANDLERS: Final = cast(
 
 
 def _middleware(settings: ServiceSettings) -> list[Middleware]:
-    return [Middleware(SecurityHeaders), Middleware(HostGuard, settings.hosts), Middleware(CookieTokens)]
+    limits = RateLimits(settings.address_requests_per_minute, time.monotonic)
+    return [
+        Middleware(SecurityHeaders),
+        Middleware(AddressLimit, limits),
+        Middleware(HostGuard, settings.hosts),
+        Middleware(CookieTokens),
+    ]
 
 
 def no_jobs(_meta: ConversationMeta, /) -> Sequence[Job]:
@@ -148,7 +154,9 @@ class Service:
         engine.chat(flow)  # refuses a flow with a `Handoff`
         self._authenticate = authenticate
         self._settings = settings or ServiceSettings()
-        self._limits = RateLimits(self._settings.requests_per_minute, time.monotonic)
+        self._limits = RateLimits(
+            self._settings.requests_per_minute, time.monotonic, burst=self._settings.request_burst
+        )
         self._signals = Signals(store)
         live = LiveText(self._signals)
         self._memory = memory
@@ -261,6 +269,5 @@ class Service:
         if principal is None:
             raise HTTPError(401, "The request has no valid token: send the header Authorization: Bearer TOKEN.")
         if seconds := self._limits.count(principal.name):
-            text = f"There were too many requests: send the next one in {seconds} seconds"
-            raise HTTPException(429, text, {"retry-after": str(seconds)})
+            raise too_many_requests(seconds)
         return principal

@@ -18,8 +18,13 @@ class ServiceSettings:
         page_size: number of items in a list response, unless the request specifies `limit`.
         max_page_size: maximum value of `limit`.
         requests_per_minute: number of requests and WebSocket messages that a user may send to one process in a
-            minute, all at once or spread out. Further requests receive status 429 with `Retry-After`, and further
-            messages an error. With 0, there is no limit.
+            minute. Further requests receive status 429 with `Retry-After`, and further messages an error. With 0, there
+            is no limit.
+        request_burst: number of these requests and messages that a user may send at once. With 0, a user may send all
+            of a minute at once.
+        address_requests_per_minute: number of requests that one address may send to one process in a minute, with or
+            without a token. IPv6 addresses with the same first 64 bits count as one address. Health checks and messages
+            of open WebSockets are not counted. With 0, there is no limit.
         run_seconds: maximum duration of a run. After this time, the run fails.
         max_attempts: maximum number of attempts of a run whose worker dies.
         retry_seconds: time between the first two attempts. It doubles with each attempt.
@@ -45,6 +50,8 @@ class ServiceSettings:
     page_size: int = 50
     max_page_size: int = 100
     requests_per_minute: int = 120
+    request_burst: int = 0
+    address_requests_per_minute: int = 600
     run_seconds: float = 300.0
     max_attempts: int = 10
     retry_seconds: float = 1.0
