@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 import pytest
 from chat_core import ChatBuilder, Execute, FunctionCall, Messages, ScopedCollection, ToolCollection
-from chat_core.messages import Completed, Failed
+from chat_core.errors import UsageError
+from chat_core.messages import Completed, Failed, Tool
 from chat_core.testing import ScriptedProvider
 from chat_mcp_tools import HttpServer, McpAnnotations, ServerUnavailableError, mcp_tools
 from chat_testing import Exchange, LoopbackServer
@@ -20,21 +21,44 @@ Json: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Callable[[Exchange, Json], Json | None]
 
 
-def serve(answer: Answer) -> LoopbackServer:
-    """Return a server over HTTP. `answer` returns a result, or None if it has answered the exchange itself."""
+def serve(answer: Answer, *, sessions: int = 9, failing: tuple[str, int, int] = ("", 0, 0)) -> LoopbackServer:
+    """Return a server over HTTP.
+
+    Args:
+        answer: returns a result, or None if it has answered the exchange itself.
+        sessions: number of sessions that the server opens.
+        failing: method, status and number of the requests that fail first. With status 0, the connection is reset.
+    """
+    opened: list[str] = []
+    failed: list[str] = []
 
     def handle(exchange: Exchange) -> None:
         if exchange.method != "POST":
             exchange.answer(405)
             return
         request = json.loads(exchange.body)
+        method = request["method"]
+        if method == failing[0] and len(failed) < failing[2]:
+            failed.append(method)
+            if failing[1]:
+                exchange.answer(failing[1])
+            else:
+                exchange.reset()
+            return
         if "id" not in request:
             exchange.answer(202)
             return
-        found = _initialize(request) if request["method"] == "initialize" else answer(exchange, request)
+        if method == "initialize":
+            if len(opened) == sessions:
+                exchange.answer(400)
+                return
+            opened.append(f"s-{len(opened) + 1}")
+        found = _initialize(request) if method == "initialize" else answer(exchange, request)
         if found is not None:
             body: Json = {"jsonrpc": "2.0", "id": request["id"], **found}
-            headers = {"content-type": "application/json", "mcp-session-id": "s-1"}
+            headers = {"content-type": "application/json"}
+            if method == "initialize":
+                headers["mcp-session-id"] = opened[-1]
             exchange.answer(200, headers, json.dumps(body).encode())
 
     return LoopbackServer(handle)
@@ -101,38 +125,120 @@ async def test_a_redirect_to_another_server_is_not_followed() -> None:
         assert other.exchanges == []
 
 
-async def test_calls_of_a_lost_session_fail_and_the_run_continues() -> None:
+async def calls(server: LoopbackServer, *, at_once: int = 1) -> list[Tool]:
+    """Let a model call a tool twice, or so often at once, and return the calls."""
+    names = [f"call_{number}" for number in range(2 if at_once == 1 else at_once)]
+    parts = [FunctionCall("tool_0", {}, id=name) for name in names]
+    model = ScriptedProvider(*(parts if at_once == 1 else [parts]), "Done.")
+    messages = Messages.from_user("Go on.")
+    async with tools_of(server) as tools:
+        scope = ScopedCollection(tools, lambda _call, _meta: Execute())
+        response = await ChatBuilder().with_model(model).with_scoped_tools(scope).build().complete(messages)
+    assert response.text == "Done."
+    return [messages.tool(name) for name in names]
+
+
+def sent(server: LoopbackServer, method: str) -> list[str | None]:
+    """Return the session of each request with this method."""
+    return [item.headers.get("mcp-session-id") for item in server.exchanges if f'"{method}"'.encode() in item.body]
+
+
+@pytest.mark.parametrize("at_once", [1, 5])
+async def test_a_call_in_a_forgotten_session_is_made_once_in_a_new_session(at_once: int) -> None:
+    made: list[str | None] = []
+
+    def answer(exchange: Exchange, request: Json) -> Json | None:
+        if request["method"] != "tools/call":
+            return pages(1)(exchange, request)
+        if exchange.headers["mcp-session-id"] == "s-1":
+            exchange.answer(404, {"content-type": "application/json"}, b'{"error": "no such session"}')
+            return None
+        made.append(exchange.headers["mcp-session-id"])
+        return {"result": {"content": [{"type": "text", "text": "made"}]}}
+
+    with serve(answer) as server:
+        tools = await calls(server, at_once=at_once)
+        last = server.exchanges[-1]
+
+    assert [tool.result_text() for tool in tools] == ["made"] * len(tools)
+    assert made == ["s-2"] * len(tools)
+    assert sent(server, "initialize") == [None, None]
+    assert sent(server, "notifications/initialized") == ["s-1", "s-2"]
+    assert (last.method, last.headers["mcp-session-id"]) == ("DELETE", "s-2")  # answered by 405
+
+
+async def test_a_call_that_is_not_found_in_a_new_session_fails_and_the_run_continues() -> None:
     def answer(exchange: Exchange, request: Json) -> Json | None:
         if request["method"] == "tools/call":
             exchange.answer(404)
             return None
         return pages(1)(exchange, request)
 
-    model = ScriptedProvider(FunctionCall("tool_0", {}, id="a"), FunctionCall("tool_0", {}, id="b"), "Done.")
-    messages = Messages.from_user("Go on.")
     with serve(answer) as server:
-        async with tools_of(server) as tools:
-            scope = ScopedCollection(tools, lambda _call, _meta: Execute())
-            response = await ChatBuilder().with_model(model).with_scoped_tools(scope).build().complete(messages)
-        calls = [item for item in server.exchanges if b"tools/call" in item.body]
-        handshakes = [item for item in server.exchanges if b'"initialize"' in item.body]
-        last = server.exchanges[-1]
+        tools = await calls(server)
 
-    assert response.text == "Done."
-    assert [type(messages.tool(id).status) for id in ("a", "b")] == [Failed, Failed]  # noqa: A001
-    assert (len(calls), len(handshakes)) == (2, 1)
-    assert last.method == "DELETE"  # answered by 405
+    assert [type(tool.status) for tool in tools] == [Failed, Failed]
+    assert sent(server, "tools/call") == ["s-1", "s-2", "s-2", "s-3"]
 
 
-async def test_a_list_of_tools_that_fails_is_not_requested_again() -> None:
-    def answer(exchange: Exchange, _request: Json) -> None:
-        exchange.answer(503)
+async def test_a_call_fails_if_the_server_refuses_a_new_session() -> None:
+    def answer(exchange: Exchange, request: Json) -> Json | None:
+        if request["method"] == "tools/call":
+            exchange.answer(404)
+            return None
+        return pages(1)(exchange, request)
 
-    with serve(answer) as server:
-        with pytest.raises(ServerUnavailableError, match="does not list its tools"):
-            async with tools_of(server):
-                pass
-        assert len([item for item in server.exchanges if b"tools/list" in item.body]) == 1
+    with serve(answer, sessions=1) as server:
+        tools = await calls(server)
+
+    assert [type(tool.status) for tool in tools] == [Failed, Failed]
+    assert sent(server, "tools/call") == ["s-1", "s-1"]
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/list"])
+@pytest.mark.parametrize("status", [0, 408, 429, 503])
+async def test_a_temporary_failure_of_the_connection_is_retried_three_times(
+    method: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        delays.append(seconds)
+
+    monkeypatch.setattr("chat_mcp_tools._http_client.sleep", sleep)
+    for failures in (3, 4):
+        with serve(pages(1), failing=(method, status, failures)) as server:
+            if failures == 3:
+                async with tools_of(server) as tools:
+                    assert tools.names() == ("tool_0",)
+            else:
+                with pytest.raises(ServerUnavailableError):
+                    async with tools_of(server):
+                        pass
+        assert len(sent(server, method)) == 4
+    assert delays == [0.5, 1.0, 2.0] * 2
+
+
+@pytest.mark.parametrize(
+    ("method", "status"), [("tools/list", 400), ("tools/list", 403), ("tools/call", 503), ("tools/call", 0)]
+)
+async def test_calls_and_lasting_failures_are_not_retried(method: str, status: int) -> None:
+    with serve(pages(1), failing=(method, status, 9)) as server:
+        if method == "tools/call":
+            assert [type(tool.status) for tool in await calls(server)] == [Failed, Failed]
+        else:
+            with pytest.raises(ServerUnavailableError, match="does not list its tools"):
+                async with tools_of(server):
+                    pass
+    # After a reset, the connection has ended, so the second call is not sent.
+    assert len(sent(server, method)) == (2 if (method, status) == ("tools/call", 503) else 1)
+
+
+@pytest.mark.parametrize("wrong", [-1, True, 1.5])
+async def test_the_number_of_retries_must_be_a_whole_number(wrong: int) -> None:
+    with pytest.raises(UsageError, match="max_retries must be a whole number of at least 0"):
+        async with mcp_tools(HttpServer("http://127.0.0.1:1/mcp"), max_retries=wrong):
+            pass
 
 
 async def test_structured_content_reaches_the_front_end_as_data() -> None:

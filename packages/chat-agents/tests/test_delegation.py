@@ -18,13 +18,24 @@ def delegation(*agents: SubAgent, **settings: Any) -> Delegation:
     return Delegation(agents=agents, **settings)
 
 
-@pytest.mark.parametrize("limit", [{"tokens": 0}, {"calls": -1}, {"seconds": 0.0}, {"tokens": 1.5}, {"calls": True}])
-def test_a_budget_must_be_positive(limit: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="must be positive or None"):
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"tokens": 0},
+        {"calls": -1},
+        {"seconds": 0.0},
+        {"tokens": 1.5},
+        {"calls": True},
+        {"seconds": float("inf")},
+        {"seconds": float("nan")},
+    ],
+)
+def test_a_budget_must_be_positive_and_finite(limit: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"must be a positive .* number, or None for no limit, not"):
         Budget(**limit)
 
 
-@pytest.mark.parametrize("wrong", [{"name": ""}, {"max_turns": 0}, {"max_turns": True}])
+@pytest.mark.parametrize("wrong", [{"name": ""}, {"name": " "}, {"max_turns": 0}, {"max_turns": True}])
 def test_an_invalid_agent_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         agent(**wrong)
@@ -33,6 +44,8 @@ def test_an_invalid_agent_is_refused(wrong: dict[str, Any]) -> None:
 def test_invalid_delegation_settings_are_refused() -> None:
     with pytest.raises(UsageError, match="two agents are named 'clerk'"):
         delegation(agent(), agent())
+    with pytest.raises(UsageError, match="at least one agent: without agents"):
+        delegation()
     with pytest.raises(UsageError, match="max_depth"):
         delegation(agent(), max_depth=0)
     with pytest.raises(UsageError, match="max_result"):

@@ -297,7 +297,7 @@ async def test_a_server_that_cannot_be_started_or_reached_is_unavailable() -> No
         nobody = HttpServer(f"http://127.0.0.1:{taken.getsockname()[1]}/mcp", name="nobody")
         for server, words in [*wrong, (nobody, "'nobody' is not available: Connect")]:
             with pytest.raises(ServerUnavailableError, match=words):
-                async with mcp_tools(server):
+                async with mcp_tools(server, max_retries=0):
                     pass
 
 
@@ -321,7 +321,7 @@ async def test_server_errors_contain_no_key_of_the_url_or_headers() -> None:
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp?api_key={secret}"
         nobody = HttpServer(address, headers={"x-api-key": secret}, name="nobody")
         with pytest.raises(ServerUnavailableError) as caught:
-            async with mcp_tools(nobody):
+            async with mcp_tools(nobody, max_retries=0):
                 pass
 
     current: BaseException | None = caught.value

@@ -73,11 +73,11 @@ def require_whole(name: str, value: object, least: int) -> None:
 
 
 def require_name(name: str, value: object) -> None:
-    """Raise `UsageError` unless an argument is a text that is not empty.
+    """Raise `UsageError` unless an argument is a text that contains more than spaces.
 
     Args:
         name: name of the argument.
         value: the value that was passed.
     """
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value.strip():
         raise argument_error(name, "a text that is not empty", value)

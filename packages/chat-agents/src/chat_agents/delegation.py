@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Never, TypeAlias, cast, final
@@ -37,7 +38,7 @@ class Budget:
         seconds: time during which the agent runs. Time in which its calls wait for a decision is not counted.
 
     Raises:
-        UsageError: a limit is not positive.
+        UsageError: a limit is not a positive finite number.
     """
 
     tokens: int | None = None
@@ -48,8 +49,11 @@ class Budget:
         for name in ("tokens", "calls", "seconds"):
             value = cast("object", getattr(self, name))
             kinds = (int, float) if name == "seconds" else int
-            if value is not None and (not isinstance(value, kinds) or isinstance(value, bool) or not value > 0):
-                msg = f"the limit {name} of a Budget must be positive or None, not {value!r}"
+            if value is None:
+                continue
+            if not isinstance(value, kinds) or isinstance(value, bool) or not 0 < value < math.inf:
+                expected = "a positive finite number" if name == "seconds" else "a positive whole number"
+                msg = f"the limit {name} of a Budget must be {expected}, or None for no limit, not {value!r}"
                 raise UsageError(msg)
 
 
@@ -118,7 +122,8 @@ class Delegation(Generic[PauseT_co]):
             `None` means that the model waits for each agent.
 
     Raises:
-        UsageError: two agents have the same name, a limit is not positive, or a value has a wrong type.
+        UsageError: there are no agents, two agents have the same name, a limit is not positive, or a value has a wrong
+            type.
     """
 
     agents: Sequence[SubAgent[PauseT_co]]
@@ -132,6 +137,9 @@ class Delegation(Generic[PauseT_co]):
 
     def __post_init__(self) -> None:
         require_items("agents", self.agents, SubAgent, "a list of agents, such as [SubAgent(name='clerk', …)]")
+        if not self.agents:
+            msg = "agents must contain at least one agent: without agents, let delegation() of the flow return None"
+            raise UsageError(msg)
         names = [agent.name for agent in self.agents]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             msg = f"two agents are named {repeated[0]!r}: names must be unique"

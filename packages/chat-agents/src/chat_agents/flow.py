@@ -62,7 +62,7 @@ def require_flow(flow: object) -> None:
         msg = f"flow must be an AgentFlow, such as PromptFlow('support', 'Be brief.'), not {flow!r}{hint}"
         raise UsageError(msg)
     named = cast("AgentFlow[Paused]", flow)
-    if not isinstance(cast("object", named.name), str) or not named.name:
+    if not isinstance(cast("object", named.name), str) or not named.name.strip():
         msg = f"{type(named).__name__} has no name: set name = '…' in the class"
         raise UsageError(msg)
 

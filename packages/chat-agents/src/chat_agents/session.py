@@ -70,7 +70,7 @@ class AgentSession:
             UsageError: the id, the owner or the name of the flow is empty or not a text, `messages` is not a
                 `Messages`, or both `state` and `messages` are given.
         """
-        if not isinstance(flow, str) or not flow:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(flow, str) or not flow.strip():  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             msg = f"a session needs the name of its flow, such as flow='support', not {flow!r}"
             raise UsageError(msg)
         if id is not None:
@@ -368,13 +368,13 @@ def read_text(fields: Mapping[str, object], name: str, path: str = "", *, empty:
         fields: JSON object with the text.
         name: name of the field.
         path: place of the object in the document.
-        empty: whether the text may be empty.
+        empty: whether the text may be empty or blank.
 
     Raises:
-        InvalidDocumentError: the field is missing or not a text, or is empty although `empty` is false.
+        InvalidDocumentError: the field is missing or not a text, or is blank although `empty` is false.
     """
     value = fields.get(name)
-    if not isinstance(value, str) or not (value or empty):
+    if not isinstance(value, str) or not (value.strip() or empty):
         msg = f"{name} must be a text, not {value!r}"
         raise InvalidDocumentError(msg, path=f"{path}.{name}" if path else name)
     return value

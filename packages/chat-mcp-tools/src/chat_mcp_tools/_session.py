@@ -17,6 +17,7 @@ from chat_core.transport.tracebacks import drop_frames
 from mcp import Client, MCPError, types
 
 from chat_mcp_tools._content import error_text_of, output_of
+from chat_mcp_tools._http_client import MAX_RETRIES
 from chat_mcp_tools._response_limit import MAX_RESPONSE_BYTES, is_limit_error
 from chat_mcp_tools.errors import ServerGoneError, ServerUnavailableError, ToolRefusedError
 from chat_mcp_tools.progress import McpProgress
@@ -32,8 +33,11 @@ _LOG = logging.getLogger("chat_mcp_tools")
 class Session:
     """A connection to an MCP server, which is opened once and not reopened after it ends."""
 
-    def __init__(self, server: McpServer, max_response_bytes: int = MAX_RESPONSE_BYTES) -> None:
+    def __init__(
+        self, server: McpServer, max_response_bytes: int = MAX_RESPONSE_BYTES, max_retries: int = MAX_RETRIES
+    ) -> None:
         self._server = server
+        self._max_retries = max_retries
         self._max_response_bytes = max_response_bytes
         self._client: Client | None = None
         self._failure: Exception | None = None
@@ -51,7 +55,8 @@ class Session:
         The start of the task is reported when the connection is open or has failed.
         """
         try:
-            async with Client(connect(self._server, self._max_response_bytes), cache=None) as client:
+            transport = connect(self._server, self._max_response_bytes, self._max_retries)
+            async with Client(transport, cache=None) as client:
                 self._client = client
                 task_status.started()
                 await self._close_requested.wait()

@@ -17,9 +17,7 @@ from mcp import StdioServerParameters, stdio_client
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
 
-# Creates a client with the timeouts recommended by the SDK.
-from mcp.shared._httpx_utils import create_mcp_http_client  # pyright: ignore[reportPrivateUsage]
-
+from chat_mcp_tools._http_client import MAX_RETRIES, SessionClient
 from chat_mcp_tools._response_limit import MAX_RESPONSE_BYTES, limit_response
 
 
@@ -95,14 +93,19 @@ def _is_http_url(url: str) -> bool:
 McpServer: TypeAlias = StdioServer | HttpServer
 
 
-def connect(server: McpServer, max_response_bytes: int = MAX_RESPONSE_BYTES) -> Transport:
+def connect(
+    server: McpServer, max_response_bytes: int = MAX_RESPONSE_BYTES, max_retries: int = MAX_RETRIES
+) -> Transport:
     """Return a context manager that opens a transport to `server`. It can be entered only once.
 
     Args:
         server: the program to start (`StdioServer`), or the endpoint to connect to (`HttpServer`).
         max_response_bytes: limit on a response over HTTP.
+        max_retries: number of retries of the handshake and of the list of tools over HTTP.
     """
-    return _start_process(server) if isinstance(server, StdioServer) else _open_http(server, max_response_bytes)
+    if isinstance(server, StdioServer):
+        return _start_process(server)
+    return _open_http(server, max_response_bytes, max_retries)
 
 
 @asynccontextmanager
@@ -158,10 +161,10 @@ def _hide_credentials(url: str) -> Generator[None]:
 
 
 @asynccontextmanager
-async def _open_http(server: HttpServer, max_response_bytes: int) -> AsyncGenerator[Any]:
+async def _open_http(server: HttpServer, max_response_bytes: int, max_retries: int) -> AsyncGenerator[Any]:
     headers = None if server.headers is None else dict(server.headers)
     with _hide_credentials(server.url):
-        async with create_mcp_http_client(headers=headers) as client:
+        async with SessionClient(headers, max_retries) as client:
             client.event_hooks = {"response": [limit_response(max_response_bytes)]}
             opened = streamable_http_client(server.url, http_client=client, max_sse_event_size=max_response_bytes)
             async with opened as streams:

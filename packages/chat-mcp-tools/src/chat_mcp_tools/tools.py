@@ -15,6 +15,7 @@ from chat_core.errors import UsageError
 from mcp import types
 
 from chat_mcp_tools._content import MAX_STRUCTURED_BYTES
+from chat_mcp_tools._http_client import MAX_RETRIES
 from chat_mcp_tools._response_limit import MAX_RESPONSE_BYTES
 from chat_mcp_tools._session import MAX_PAGES, Session
 from chat_mcp_tools.annotations import McpAnnotations, annotations_of
@@ -37,11 +38,13 @@ async def mcp_tools(
     max_pages: int = MAX_PAGES,
     max_structured_bytes: int = MAX_STRUCTURED_BYTES,
     max_response_bytes: int = MAX_RESPONSE_BYTES,
+    max_retries: int = MAX_RETRIES,
 ) -> AsyncGenerator[ToolCollection[McpAnnotations]]:
     """Connect to an MCP server and provide its current tools until the context is exited.
 
     If the connection is lost, calls to the tools fail with a message for the model, and the run continues. The
-    connection is not reopened: enter a new context to reconnect.
+    connection is not reopened: enter a new context to reconnect. If an `HttpServer` has forgotten the session, the next
+    call opens a new one.
 
     Args:
         server: a `StdioServer`, which runs until the context is exited, or an `HttpServer`.
@@ -57,14 +60,20 @@ async def mcp_tools(
             receive none. The model receives the content in any case.
         max_response_bytes: maximum size of a response of an `HttpServer`, after decompression. A call whose response is
             longer fails with a message for the model, and other calls are not affected.
+        max_retries: how often the handshake and the list of tools of an `HttpServer` are requested again after a
+            temporary failure: status 408, 429 or 5xx, or an error of the connection. Calls are not repeated.
 
     Raises:
         ServerUnavailableError: the server does not start, does not respond, or does not speak the protocol.
         UsageError: a tool has a schema that cannot be used; the message names the tool. Leave it out with `without`.
+            Or `max_retries` is not a whole number of at least 0.
     """
     _require_server(server)
+    if isinstance(max_retries, bool) or not isinstance(max_retries, int) or max_retries < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        msg = f"max_retries must be a whole number of at least 0, not {max_retries!r}"
+        raise UsageError(msg)
     settings = _Settings(prefix, _parse_names(without), timeout, trusted, max_pages, max_structured_bytes)
-    session = Session(server, max_response_bytes)
+    session = Session(server, max_response_bytes, max_retries)
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
         try:
