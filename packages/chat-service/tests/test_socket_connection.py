@@ -8,6 +8,8 @@ from typing import Any
 import anyio
 import pytest
 from chat_core.approvals import only_role
+from chat_core.provider import Abilities, ProviderMeta
+from chat_core.testing import ScriptedProvider
 from chat_service import Service, ServiceSettings
 from chat_store import ConversationMeta, Job, MemoryStore
 from service_helpers import ANA, BO, CALL, UNKNOWN_ID, WAIT, Bank, SteppedModel, build_service, scripted, serving
@@ -143,6 +145,36 @@ async def test_a_waiting_call_is_decided_and_the_run_goes_on(store: MemoryStore)
     assert socket.text == "I will pay. It is paid."
     assert socket.types.count("paused") == 1
     assert bank.paid == ["500 to Bo"]
+
+
+@pytest.mark.parametrize(
+    ("window", "percent", "status"),
+    [(1000, 1.5, "ok"), (22, 68.2, "ok"), (21, 71.4, "warning"), (17, 88.2, "warning"), (16, 93.8, "critical")],
+)
+async def test_the_client_learns_how_much_of_the_context_window_is_used(
+    store: MemoryStore, window: int, percent: float, status: str
+) -> None:
+    meta = ProviderMeta("scripted", abilities=Abilities(context_window=window))
+    model = ScriptedProvider("Hello.", meta=meta)  # its responses report 10 input and 5 output tokens
+    async with serving(build_service(store, model)) as client, open_socket(client) as socket:
+        await socket.send("chat", message="Hello.")
+        await socket.until("chat_chunk", done=True)
+    found = [message for message in socket.received if message["type"] == "context_info"]
+    session = socket.received[0]["session_id"]
+
+    assert found == [
+        {"type": "context_info", "session_id": session, "current_tokens": 15, "max_tokens": window, "percent": percent,
+         "status": status}
+    ]  # fmt: skip
+    assert socket.types[-2:] == ["context_info", "chat_chunk"]  # nothing follows the end of the run
+
+
+async def test_without_a_known_context_window_nothing_is_sent_about_it(store: MemoryStore) -> None:
+    async with serving(build_service(store, scripted("Hello."))) as client, open_socket(client) as socket:
+        await socket.send("chat", message="Hello.")
+        await socket.until("chat_chunk", done=True)
+
+    assert "context_info" not in socket.types
 
 
 async def test_a_user_who_may_not_decide_cannot_decide_their_own_call(store: MemoryStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Final, TypeAlias, cast, final
@@ -34,6 +35,7 @@ _LOG = logging.getLogger("chat_service")
 _INTERNAL: Final = "An internal error occurred; the log of the server has the details."
 _TOO_BIG: Final = 1009
 _OVERLOADED: Final = 1013
+_CONTEXT_STATUS: Final = ((70.0, "ok"), (90.0, "warning"), (math.inf, "critical"))
 _DECISION_FIELDS: Final = ("id", "arguments", "edited_arguments", "reason", "result", "revision")
 
 
@@ -310,9 +312,26 @@ class SocketConnection:
             case "error" if data["code"] != "cancelled":
                 await self._send_error("agent_error", str(data["message"]), session_id=session_id)
             case "done" | "error":
+                if event.name == "done":
+                    await self._send_context(session_id)
                 await self._send("chat_chunk", session_id=session_id, chunk="", done=True)
             case _:
                 pass
+
+    async def _send_context(self, session_id: str) -> None:
+        """Send how much of the model's context window the session fills, if both numbers are known."""
+        window = self._context.engine.chat(self._context.flow).model.metadata.abilities.context_window
+        if window is None:
+            return
+        last = (await self._context.store.load(session_id)).messages.last_turn
+        metadata = None if last is None else last[1].metadata
+        if metadata is None or not metadata.usage:
+            return
+        tokens = metadata.usage.total_tokens
+        percent = round(100 * tokens / window, 1)
+        status = next(name for limit, name in _CONTEXT_STATUS if percent < limit)
+        fields = {"current_tokens": tokens, "max_tokens": window, "percent": percent, "status": status}
+        await self._send("context_info", session_id=session_id, **fields)
 
     # --- Sending --------------------------------------------------------------------------------------------------
 
