@@ -55,6 +55,7 @@ SHOWN = {
     "server.socket_max_bytes": "test_socket_connection.py",
     "server.socket_origins": "test_socket_routes.py",
     "server.socket_send_seconds": "test_socket_connection.py",
+    "server.stream_send_seconds": "test_event_streams.py",
     "server.workers": "test_chat_routes.py",
 }
 """Test files whose tests pass the setting and check its effect, by key."""

@@ -11,13 +11,13 @@ from chat_core.approvals import Principal
 from chat_inbox.api import json_response
 from chat_inbox.http_errors import HTTPError
 from chat_streams.json_fields import describe_value
-from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_service.context import ServiceContext
 from chat_service.decisions import apply_decisions
+from chat_service.event_streams import EventStream
 from chat_service.following import TERMINAL, Follower, failure_text
 from chat_service.request_values import read_key, read_message, read_object, read_text
 from chat_service.run_events import ClientEvent, Place
@@ -149,7 +149,7 @@ class ChatRoutes:
     def _stream_run(self, principal: Principal, run: Run, place: Place | None) -> Response:
         events = self._encode_events(self._follower.follow(principal, run, place))
         headers = {"x-run-id": run.id}
-        return EventSourceResponse(events, headers=headers, ping=self._settings.ping_seconds, sep="\n")
+        return EventStream(events, self._settings, headers)
 
     async def _encode_events(self, events: AsyncGenerator[ClientEvent]) -> AsyncGenerator[bytes]:
         async with aclosing(events):

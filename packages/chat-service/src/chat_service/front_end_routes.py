@@ -12,7 +12,6 @@ from chat_inbox.http_errors import HTTPError
 from chat_store import Snapshot
 from chat_streams import AGUI, AppliedInput, Decider, EventEncoder, encode_run
 from chat_streams.vercel import HEADERS, VercelEncoder, apply_request, read_request, ui_messages
-from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -21,6 +20,7 @@ from chat_service.chat_routes import PrincipalResolver
 from chat_service.client_runs import ClientRun, ClientRuns, before_run, check_messages, client_session_id, refusing
 from chat_service.context import ServiceContext
 from chat_service.engine_events import EngineEvents
+from chat_service.event_streams import EventStream
 from chat_service.request_values import read_object
 from chat_service.run_records import Run
 from chat_service.runs import Runs
@@ -128,4 +128,4 @@ class FrontEndRoutes:
     ) -> Response:
         encoded = encode_run(self._events.follow(run, found.snapshot, found.ended), encoder)
         kept = {**(headers or {}), "x-run-id": run.id}
-        return EventSourceResponse(encoded, headers=kept, ping=self._settings.ping_seconds, sep="\n")
+        return EventStream(encoded, self._settings, kept)

@@ -30,7 +30,6 @@ from chat_streams.openai import (
     read_completions_request,
     read_responses_request,
 )
-from sse_starlette import EventSourceResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -49,6 +48,7 @@ from chat_service.client_runs import (
 )
 from chat_service.context import ServiceContext
 from chat_service.engine_events import EngineEvents
+from chat_service.event_streams import EventStream
 from chat_service.following import failure_text
 from chat_service.problems import CODES
 from chat_service.request_values import read_key, read_object
@@ -127,7 +127,7 @@ class OpenAIRoutes:
         if posted.stream:
             encoded = encode_run(self._events.follow(found.run, view, found.ended), encoder)
             headers = {"x-run-id": found.run.id}
-            return EventSourceResponse(encoded, headers=headers, ping=self._settings.ping_seconds, sep="\n")
+            return EventStream(encoded, self._settings, headers)
         return await self._respond(found, view, encoder)
 
     async def _respond(self, found: ClientRun, view: Snapshot, encoder: ResponsesEncoder) -> Response:

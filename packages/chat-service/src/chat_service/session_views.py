@@ -12,13 +12,14 @@ from chat_core.approvals import Principal
 from chat_core.messages import Messages, Recalled, RecalledNote
 from chat_inbox.api import json_response
 from chat_inbox.http_errors import HTTPError
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_service.chat_routes import PrincipalResolver
 from chat_service.context import ServiceContext
+from chat_service.event_streams import EventStream
 from chat_service.runs import Runs
 
 Json: TypeAlias = dict[str, object]
@@ -59,7 +60,7 @@ class SessionViews:
         principal = await self._authenticate(request)
         meta = await self._runs.require_own_session(principal, request.path_params["session"])
         events = self._encode_changes(principal, meta.id)
-        return EventSourceResponse(events, ping=self._settings.ping_seconds, sep="\n")
+        return EventStream(events, self._settings)
 
     async def _encode_changes(self, principal: Principal, session_id: str) -> AsyncGenerator[ServerSentEvent]:
         async with aclosing(self.changes(principal, session_id)) as changes:

@@ -31,6 +31,8 @@ class ServiceSettings:
         workers: number of runs that this process executes at the same time. With 0, other processes execute all runs.
         poll_seconds: maximum time until a worker detects a run whose worker has died.
         ping_seconds: time between comments that keep an event stream open.
+        stream_send_seconds: time that the client of an event stream has to receive an event or a comment. A slower
+            client is disconnected, and can continue after the last event that it has received.
         grace_seconds: time that active runs have to end when the service stops. Afterwards, other workers take over
             these runs.
         idempotency_seconds: time in which a request with a repeated `Idempotency-Key` returns the first run.
@@ -58,6 +60,7 @@ class ServiceSettings:
     workers: int = 8
     poll_seconds: float = 1.0
     ping_seconds: int = 15
+    stream_send_seconds: float = 30.0
     grace_seconds: float = 10.0
     idempotency_seconds: float = 86_400.0
     socket_origins: tuple[str, ...] = ()

@@ -18,13 +18,14 @@ from chat_inbox.url_keys import quote_key
 from chat_pipeline import Pipelines, Run, Workflow, WorkflowFileError, WorkflowFolder
 from chat_pipeline.waking import conversation_of
 from chat_store import UnknownConversationError
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_service.chat_routes import PrincipalResolver
 from chat_service.context import ServiceContext
+from chat_service.event_streams import EventStream
 from chat_service.request_values import read_key, read_number, read_object, read_text
 
 Json: TypeAlias = dict[str, object]
@@ -134,7 +135,7 @@ class WorkflowRoutes:
     async def follow(self, request: Request) -> Response:
         """Stream a run, at once and after each change, until it ends."""
         run = await self._find_run(request)
-        return EventSourceResponse(self._encode_run(run.id), ping=self._settings.ping_seconds, sep="\n")
+        return EventStream(self._encode_run(run.id), self._settings)
 
     async def _encode_run(self, run_id: str) -> AsyncGenerator[ServerSentEvent]:
         async with aclosing(self._pipelines.follow(run_id)) as states:
