@@ -113,12 +113,14 @@ def now_or_aware(at: datetime | None) -> datetime:
     return at
 
 
-def require_zone(at: datetime | None) -> None:
+def require_zone(at: object) -> None:
     """Raise `UsageError` if `at` is not a time with a time zone. `None` is accepted."""
-    if at is not None and not isinstance(cast("object", at), datetime):
+    if at is None:
+        return
+    if not isinstance(at, datetime):
         msg = f"a time must be a datetime with a time zone, not {at!r}"
         raise UsageError(msg)
-    if at is not None and at.utcoffset() is None:
+    if at.utcoffset() is None:
         msg = f"the time {at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
         raise UsageError(msg)
 
