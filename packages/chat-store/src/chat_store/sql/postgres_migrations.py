@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Sequence
-from typing import LiteralString
+from typing import Final, LiteralString
 
 from chat_core.errors import NewerVersionError
 from psycopg import Connection, sql
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import TupleRow
 
+_LOCK_SECONDS: Final = 60.0
+"""Time that a migration tries to lock its tables."""
+_LOCK_TIMEOUT: Final = (
+    "100ms"  # shorter than `deadlock_timeout`, after which the server cancels any of the transactions
+)
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('chat-store tables in ' || %s, 0))"
 
 
@@ -20,6 +28,8 @@ def migrate(
 ) -> None:
     """Upgrade a set of tables to the latest version. Concurrent processes wait for each other.
 
+    Other processes can use the tables meanwhile. Their transactions wait until the upgrade is committed.
+
     Must be called in a transaction whose `search_path` is the schema. A missing schema is created.
 
     Args:
@@ -30,6 +40,7 @@ def migrate(
 
     Raises:
         NewerVersionError: the tables have a later version.
+        psycopg.errors.LockNotAvailable: other transactions have locked the tables for a minute.
     """
     if _read_version(connection, schema, version_table) == len(migrations):
         return
@@ -41,11 +52,43 @@ def migrate(
     if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
     connection.execute("CREATE TABLE IF NOT EXISTS " + version_table + " (version BIGINT NOT NULL)")
-    for steps in migrations[version:]:
-        for step in steps:
-            connection.execute(step)
+    steps: list[LiteralString] = [step for upgrade in migrations[version:] for step in upgrade]
+    _lock_tables(connection, schema, steps)
+    for step in steps:
+        connection.execute(step)
     connection.execute("DELETE FROM " + version_table)  # noqa: S608 - a literal
     connection.execute("INSERT INTO " + version_table + " VALUES (%s)", (len(migrations),))  # noqa: S608
+
+
+def _lock_tables(connection: Connection[TupleRow], schema: str, steps: Sequence[LiteralString]) -> None:
+    """Lock the existing tables that the steps name, before the first step.
+
+    Another transaction may have locked one of the tables and wait for another one. The steps would then wait for this
+    transaction, and it would wait for them. Therefore, all locks are released and requested again after a short time.
+    """
+    words = set(re.findall(r"\w+", " ".join(steps)))
+    rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,)).fetchall()
+    names = [sql.Identifier(str(name)) for (name,) in rows if name in words]
+    if not names:
+        return
+    lock = sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(sql.SQL(", ").join(names))
+    before = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
+    deadline = time.monotonic() + _LOCK_SECONDS
+    _set_lock_timeout(connection, _LOCK_TIMEOUT)
+    while True:
+        try:
+            with connection.transaction():
+                connection.execute(lock)
+            break
+        except LockNotAvailable:
+            if time.monotonic() > deadline:
+                raise
+            connection.execute("SELECT pg_sleep(0.05 + 0.1 * random())")  # the waiting transactions go first
+    _set_lock_timeout(connection, "0" if before is None else str(before[0]))
+
+
+def _set_lock_timeout(connection: Connection[TupleRow], value: str) -> None:
+    connection.execute("SELECT set_config('lock_timeout', %s, true)", (value,))
 
 
 def _read_version(connection: Connection[TupleRow], schema: str, version_table: LiteralString) -> int:
