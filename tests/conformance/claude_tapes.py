@@ -1,4 +1,4 @@
-"""What the Anthropic Messages API says, in the shapes of its public documentation."""
+"""Responses of the Anthropic Messages API, in the format of its public documentation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ USAGE = Usage(33, 15, cache_read_tokens=8, cache_write_tokens=5)
 
 @dataclass(frozen=True)
 class Block:
-    """A block: all of it, and how it begins and grows."""
+    """A content block: its complete form, its first event and its deltas."""
 
     whole: dict[str, Any]
     start: dict[str, Any]

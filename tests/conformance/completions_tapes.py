@@ -1,4 +1,4 @@
-"""What servers of the Chat Completions wire say, in the shapes of its public documentation."""
+"""Responses of Chat Completions servers, in the format of the public documentation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
 
 
 def stream(finish: str, *deltas: dict[str, Any]) -> Reply:
-    """Behind the finish reason, the usage and `[DONE]` may be missing."""
+    """Return the events of a stream. The usage and `[DONE]` after the finish reason may be missing."""
     first = chunk({"role": "assistant", "content": None})
     last: dict[str, Any] = {**HEAD, "object": "chat.completion.chunk", "choices": [], "usage": COUNTS}
     return Reply.sse(first, *[chunk(delta) for delta in deltas], chunk({}, finish), last, "[DONE]")
@@ -72,7 +72,7 @@ def spelled(index: int, call: FunctionCall, raw: str | None = None) -> list[dict
 
 
 def calling(*calls: FunctionCall, raw: str | None = None, said: str = "", field: str = "", thought: str = "") -> Tape:
-    """An answer that makes calls, behind words and thoughts where there are any."""
+    """Return a response with tool calls, after text and reasoning if there are any."""
     message: dict[str, Any] = {"tool_calls": [called(call, raw) for call in calls]}
     deltas: list[dict[str, Any]] = []
     if thought:
@@ -168,7 +168,7 @@ def tapes(
     embeddings: EmbeddingsTape | None = EMBEDDINGS,
     reasoning_field: str = "reasoning_content",
 ) -> ProviderTapes:
-    """The tapes of a server that has these things."""
+    """Return the tapes of a server with these abilities."""
     return ProviderTapes(
         text=saying("Où est", " la Sa", "ône", " 🏞?"),
         finishes=(
@@ -200,7 +200,7 @@ def tapes(
 
 
 def thinking() -> Tape:
-    """Thoughts and words, from a server that calls nothing."""
+    """Return a response with reasoning and text, and without tool calls."""
     thought = "There are two rivers."
     return Tape(
         whole=whole("stop", reasoning_content=thought, content="Two."),

@@ -42,11 +42,11 @@ class Situation:
         message: the message, in which `…` stands for any text. `{p}` is the name of the provider, and `{at}` the method
             and the URL of the request, without the query.
         status, headers: of the response.
-        says: the message of the error, in the error format of the vendor.
+        says: the message in the body, which has the error format of the vendor.
         body: the body, if it is not in the error format of the vendor.
         ends: how the response ends. `silence` sends nothing at all.
         methods: the methods that meet this situation.
-        retry_after: seconds to wait before a retry, as the error tells them.
+        retry_after: seconds to wait before a retry, as reported by the error.
         except_vendors: vendors that report something else in this way.
     """
 
@@ -119,7 +119,7 @@ def redirect(status: int, location: str, shown: str) -> Situation:
 
 
 def unreadable(message: str, headers: Mapping[str, str], body: bytes, *methods: Method) -> Situation:
-    """A response with status 200 that is no response of the API."""
+    """A response with status 200 whose body is not a response of the API."""
     return Situation(
         error=errors.InvalidResponseError, message=message, headers=headers, body=body, methods=methods or BOTH
     )

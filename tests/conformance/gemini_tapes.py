@@ -1,4 +1,4 @@
-"""What the Gemini API says, in the shapes of its public documentation."""
+"""Responses of the Gemini API, in the format of its public documentation."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def tape(
     calls: tuple[FunctionCall, ...] = (),
     echo: tuple[str, ...] = (),
 ) -> Tape:
-    """An answer, whose stream has a chunk for each piece. The last one says why it ends, and that is the end."""
+    """Return a response. Its stream has one chunk for each piece, and the last chunk has the finish reason."""
     first, *rest = [answer([piece], None, {"promptTokenCount": 20, "totalTokenCount": 20}) for piece in pieces]
     last = answer([{"text": ""}], finish)
     return Tape(
@@ -100,7 +100,7 @@ REFUSALS = (
 
 
 def tapes(*, ids: bool = True) -> ProviderTapes:
-    """The tapes of a server that gives calls ids, or of one that gives none."""
+    """Return the tapes of a server that sends ids of calls, or of a server that sends none."""
     lyon, paris, clock = LYON, PARIS, CLOCK
     if not ids:
         lyon, paris, clock = replace(LYON, id=""), replace(PARIS, id=""), replace(CLOCK, id="")
@@ -138,7 +138,7 @@ def tapes(*, ids: bool = True) -> ProviderTapes:
 
 
 def as_array(tape: Tape | None) -> Tape | None:
-    """The same answer, streamed as one JSON array."""
+    """Return the same response, streamed as one JSON array."""
     if tape is None or tape.stream is None:
         return tape
     values = [json.loads(chunk.decode().partition("data: ")[2]) for chunk in tape.stream.chunks]
@@ -146,7 +146,7 @@ def as_array(tape: Tape | None) -> Tape | None:
 
 
 def arrays() -> ProviderTapes:
-    """The tapes of a server that streams one JSON array."""
+    """Return the tapes of a server that streams one JSON array."""
     told = tapes()
     error = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
     return replace(

@@ -1,4 +1,4 @@
-"""What the Responses API says, in the shapes of its public documentation."""
+"""Responses of the Responses API, in the format of its public documentation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ USAGE = Usage(20, 12, cache_read_tokens=8, reasoning_tokens=3)
 
 @dataclass(frozen=True)
 class Item:
-    """An item: all of it, how it begins, and the events between its beginning and its end, but for their place."""
+    """An output item: its complete form, its first form, and the events between them, without their indexes."""
 
     whole: dict[str, Any]
     start: dict[str, Any]
@@ -136,7 +136,7 @@ FAILED: dict[str, Any] = {
 
 
 def tapes(*, embeddings: EmbeddingsTape | None = None) -> ProviderTapes:
-    """The tapes of a server of this wire."""
+    """Return the tapes of a server of this API."""
     return ProviderTapes(
         text=tape(message("Où est", " la Sa", "ône", " 🏞?"), text="Où est la Saône 🏞?"),
         finishes=(

@@ -1,4 +1,4 @@
-"""A transport that conforms, of which the wrong ones are subclasses, and the run of the suite on them."""
+"""A transport that conforms, the base class of the faulty transports, and functions that run the suite on them."""
 
 # ruff: noqa: ARG002 - a hook is given what any of them needs
 # The wrong transports change the right one from outside.
@@ -38,7 +38,7 @@ Batches = AsyncGenerator[Sequence[Event]]
 
 
 class Right:
-    """Nothing is wrong with it: it goes through the fast transport."""
+    """A transport without faults. It sends requests over `AiohttpTransport`."""
 
     names: ClassVar[tuple[str, ...]] = ()
     patience: ClassVar[float] = 20.0
@@ -90,7 +90,7 @@ def anew(
     message: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> TransportError:
-    """The same error, but for this."""
+    """Return a copy of an error with other attributes."""
     return TransportError(
         kind or error.kind,
         message or str(error),
@@ -129,11 +129,11 @@ ALONE = {"nothing_left_open", "slow_reader", "what_came_counts"}
 
 
 async def run_scenarios(kind: type[Right], names: Sequence[str] | None = None) -> dict[str, str]:
-    """The scenarios of these names, or of the whole suite, that fail, each with its sentence.
+    """Run scenarios, by default all of the suite, and return the failed ones with their messages.
 
-    Those that mostly wait run side by side.
+    Scenarios that mostly wait run concurrently.
 
-    What fails beside forty others is run once more, alone: a loop that is busy with them may be late for a bound.
+    A scenario that fails while forty others run is repeated alone, because a busy event loop may exceed a time limit.
     """
     broken: dict[str, str] = {}
     scenarios = [scenario for scenario in TRANSPORT_SCENARIOS if names is None or scenario.name in names]

@@ -1,4 +1,4 @@
-"""A chat whose model is an application in this process: streams, tools, breaking off, on both event loops."""
+"""A chat whose model is an ASGI application in this process: streams, tools and cancellation, on both event loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 class Model:
-    """Speaks Chat Completions: asks for a tool, then answers word by word, or does what a question says."""
+    """A Chat Completions server. It calls a tool, then streams its answer, or does what the message asks for."""
 
     def __init__(self) -> None:
         self.running = 0

@@ -1,4 +1,4 @@
-"""The Messages wire keeps every promise that it claims to keep."""
+"""The Claude provider passes every scenario whose capability it claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that a provider promises has a scenario that looks at it, and every scenario looks at a promise."""
+"""Each capability of providers has a scenario that checks it, and each scenario checks a capability."""
 
 from __future__ import annotations
 

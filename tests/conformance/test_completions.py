@@ -1,4 +1,4 @@
-"""The Chat Completions wire and the vendors that speak it keep every promise that they claim to keep."""
+"""The Chat Completions provider and its vendor presets pass every scenario whose capability they claim."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TestCompletions(ProviderConformance):
 
 
 class TestCompletionsWithReasoningByAnotherName(TestCompletions):
-    """Several servers call the field of thoughts `reasoning`."""
+    """Several servers name the field for reasoning `reasoning`."""
 
     backends = ("asyncio",)
     tapes = tapes(reasoning_field="reasoning")
@@ -70,7 +70,7 @@ def maker(name: str) -> Callable[[Transport], CompletionProvider]:
 
 
 def subject(name: str) -> Subject:
-    """A vendor, with what its preset says that it has."""
+    """Return the subject for a vendor, with the abilities of its preset."""
     preset = PRESETS[name]
     tools, kinds = preset.dialect.tools, preset.dialect.files
     # The scenario sends an image by its URL.

@@ -1,4 +1,4 @@
-"""What is made of answers: a provider that reads them wrong fails at the scenario that names it, and at no other."""
+"""Scenarios about responses: a provider that decodes them wrong fails the scenario for its fault, and no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole chats: a provider under which they go wrong fails at the scenario that names it, and at no other."""
+"""Scenarios about whole chats: a provider that breaks them fails the scenario for its fault, and no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embeddings: a provider that gets them wrong fails at the scenario that names it, and at no other."""
+"""Scenarios about embeddings: a provider with a fault fails the scenario for this fault, and no other."""
 
 from __future__ import annotations
 

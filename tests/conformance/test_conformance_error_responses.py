@@ -1,4 +1,4 @@
-"""Error responses: a provider that reads them wrong fails at the scenario that names its fault, and at no other one."""
+"""Scenarios about error responses: a provider that reads them wrong fails the scenario for its fault, and no other."""
 
 from __future__ import annotations
 

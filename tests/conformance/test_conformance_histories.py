@@ -1,4 +1,4 @@
-"""Histories: a provider that sends what it should not fails at the scenario that names it, and at no other."""
+"""Scenarios about histories: a provider that sends a wrong part fails the scenario for its fault, and no other."""
 
 from __future__ import annotations
 

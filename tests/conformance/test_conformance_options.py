@@ -1,4 +1,4 @@
-"""Options: a provider that drops them fails at the scenario that names it, and at no other."""
+"""Scenarios about options: a provider that drops an option fails the scenario for its fault, and no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kit makes of claims: tests where something is claimed, and a report of what is not."""
+"""The conformance suite creates tests for claimed capabilities, and reports those that are not claimed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Unclaimed(ProviderConformance):
 
 
 class Pytest:
-    """What `test_claims` is given by pytest."""
+    """A stand-in for the pytest objects that `test_claims` receives."""
 
     def __init__(self) -> None:
         self.plugins: dict[str, object] = {}

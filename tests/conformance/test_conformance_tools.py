@@ -1,4 +1,4 @@
-"""Tools: a provider that reads calls or sends results wrong fails at the scenario that names it, and at no other."""
+"""Scenarios about tools: a provider that gets calls or results wrong fails the scenario for its fault, and no other."""
 
 from __future__ import annotations
 

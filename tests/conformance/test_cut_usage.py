@@ -1,4 +1,4 @@
-"""Usage that a provider has reported before a stream is truncated or left is counted, over each API."""
+"""Usage that a provider reported before a stream was truncated or closed early is counted, for each API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials that a server echoes are in no error, wherever they are, in whatever form, and over a real connection."""
+"""Errors contain no credentials that a server repeats, at any place, in any encoding, and over a real connection."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PLACES: dict[str, tuple[int, dict[str, str], str]] = {
 
 
 def shown(error: BaseException) -> str:
-    """Everything that an error, its causes and the variables of their stack frames show, except of this test."""
+    """Return the texts of an error, its causes and the variables in their stack frames, except those of this test."""
     texts: list[str] = []
     current: BaseException | None = error
     while current is not None:

@@ -72,7 +72,7 @@ def ready(vendor: str) -> Any:
 
 
 async def requested(builder: Any) -> tuple[str, Mapping[str, str]]:
-    """The URL and the credentials of a request."""
+    """Return the URL and the credentials of a request."""
     transport = MockTransport()
     transport.answer(500)
     with pytest.raises(ChatError):

@@ -1,4 +1,4 @@
-"""Situations in which a request fails, for each vendor: the class of the error, and what its message tells."""
+"""Situations in which a request fails, for each vendor: the class of the error, and its message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Gemini wire keeps every promise that it claims to keep."""
+"""The Gemini provider passes every scenario whose capability it claims."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TestGeminiOnVertex(TestGemini):
 
 
 class TestGeminiWithoutIds(TestGemini):
-    """Older models give calls no ids."""
+    """Older models send no ids of calls."""
 
     backends = ("asyncio",)
 
@@ -54,7 +54,7 @@ class TestGeminiWithoutIds(TestGemini):
 
 
 class TestGeminiByArray(TestGemini):
-    """A stream is one JSON array."""
+    """Streams are one JSON array."""
 
     backends = ("asyncio",)
 

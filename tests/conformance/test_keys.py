@@ -1,4 +1,4 @@
-"""Keys that an async function returns: every builder asks for each request, and no error quotes the current key."""
+"""Keys that an async function returns: every builder calls it for each request, and no error contains the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model in this process keeps every promise that it claims to keep, on what its transport says for llama.cpp."""
+"""The provider for a local model passes every scenario whose capability it claims, with scripted responses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TestLlamaCpp(ProviderConformance):
         self.weights.touch()
 
     def make_provider(self, transport: Transport, /) -> CompletionsProvider:
-        """What the builder builds, with the tapes where llama.cpp would be: no weights are loaded."""
+        """Return the provider of the builder, with tapes instead of llama.cpp, so that no weights are loaded."""
         provider = LlamaCppBuilder().with_model_path(self.weights).build()
         object.__setattr__(provider, "_transport", transport)
         object.__setattr__(provider, "_owns_transport", False)

@@ -1,4 +1,4 @@
-"""A conversation that moves between providers: its words go along, and what is opaque waits at home."""
+"""A conversation that moves between providers: its texts are sent to each, and opaque data only to its owner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def name(kind: object) -> str:
 
 
 async def thought_by(subject: Subject, method: Method, messages: Messages) -> Messages:
-    """The conversation, behind a turn in which this provider thought, spoke and called; its calls are resolved."""
+    """Return the conversation after a turn of this provider with reasoning, text and calls, which are resolved."""
     tape = subject.tapes.reasoning
     assert tape is not None
     reply = tape.whole if method == "complete" else tape.stream

@@ -1,4 +1,4 @@
-"""OpenAI, Azure and OpenRouter keep every promise that they claim to keep, on either wire."""
+"""The OpenAI, Azure and OpenRouter providers pass every scenario whose capability they claim, with both APIs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Responses wire keeps every promise that it claims to keep."""
+"""The Responses provider passes every scenario whose capability it claims."""
 
 from __future__ import annotations
 

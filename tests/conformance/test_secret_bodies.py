@@ -1,4 +1,4 @@
-"""Errors that a server reports with status 200 hold no credentials of the request."""
+"""Errors that a server reports with status 200 contain no credentials of the request."""
 
 from __future__ import annotations
 

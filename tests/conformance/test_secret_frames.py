@@ -1,4 +1,4 @@
-"""Stack frames of failed requests hold no credentials: error trackers record the local variables of each frame."""
+"""Stack frames of failed requests contain no credentials, because error trackers record local variables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 
 
 def frames_with_secret(error: BaseException) -> list[str]:
-    """The functions of the tracebacks of an error, and of its causes, in whose variables the secret is."""
+    """Return the functions in the tracebacks of an error and its causes whose local variables contain the secret."""
     found: list[str] = []
     current: BaseException | None = error
     while current is not None:

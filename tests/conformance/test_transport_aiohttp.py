@@ -1,4 +1,4 @@
-"""The fast transport, held to the kit on the event loop that it knows."""
+"""`AiohttpTransport` passes the transport suite on asyncio, the only event loop that it supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transport with middleware around it keeps every promise that it keeps without."""
+"""A transport with middleware passes every scenario that it passes without middleware."""
 
 from __future__ import annotations
 

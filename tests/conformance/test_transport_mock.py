@@ -1,4 +1,4 @@
-"""The transport without a network, held to what it claims: the peer is the script that it is given."""
+"""`MockTransport` passes the transport scenarios that apply to scripted responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Step = bytes | Exception | Callable[[], object]
 
 @dataclass
 class Script:
-    """A peer that is asked by a `MockTransport`, and answers into its script."""
+    """A peer that answers a `MockTransport` by adding responses to its script."""
 
     answer: Callable[[Received], Play]
     host: str = "127.0.0.1:1"
@@ -59,7 +59,7 @@ class Script:
 
 
 class Mocked:
-    """A `MockTransport` whose script is written as it is asked."""
+    """A `MockTransport` whose script is extended with each request."""
 
     def __init__(self, script: Script) -> None:
         self._script = script

@@ -1,4 +1,4 @@
-"""Recording changes nothing, held to the kit; and what a real connection brought is replayed without one."""
+"""A recording transport passes the transport suite, and recorded exchanges are replayed without a network."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def answering(exchange: Exchange) -> None:
 
 
 async def met(transport: Transport, host: str) -> list[str]:
-    """What a reader meets: events, and errors."""
+    """Return the events and the error that a reader receives."""
     seen: list[str] = []
     for path in ("/", "/busy", "/cut"):
         try:

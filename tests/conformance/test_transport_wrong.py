@@ -1,4 +1,4 @@
-"""Transports that are wrong in one way each: the kit fails them at the scenario that names their fault."""
+"""Transports with one fault each: the suite fails them in the scenario for their fault."""
 
 # ruff: noqa: ARG002 - a hook is given what any of them needs
 # What is wrong is put into the right transport from outside.
@@ -594,7 +594,7 @@ class NeverCloses(Right):
         self.all.append(self)  # what is collected complains of itself
 
     async def aclose(self) -> None:
-        """Left to the end of the loop."""
+        """Do nothing: the connections stay open until the event loop ends."""
 
 
 class ClosesWhatIsNotItsOwn(Right):

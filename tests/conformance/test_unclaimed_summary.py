@@ -1,4 +1,4 @@
-"""What pytest says at its end of what was not claimed."""
+"""The summary of capabilities that are not claimed, at the end of the output of pytest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TestWrong(ProviderConformance):
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What pytest prints where a provider does not claim everything, and another one breaks a promise."""
+    """Return the output of pytest for a provider that does not claim everything and another provider with a fault."""
     folder = tmp_path_factory.mktemp("kit")
     (folder / "test_them.py").write_text(MODULE, encoding="utf-8")
     arguments = ["-q", "-p", "no:cacheprovider", "-k", "claims or test_usage_on_asyncio"]

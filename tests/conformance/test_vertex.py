@@ -1,4 +1,4 @@
-"""Gemini and Claude on Google Cloud keep every promise that their own packages keep."""
+"""Gemini and Claude on Google Cloud pass every scenario that the providers of their own packages pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kit as a whole: a right provider fails nowhere, and no scenario lets every wrong one pass."""
+"""The provider suite as a whole: a correct provider passes, and each scenario fails at least one faulty provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A provider for a wire that was invented here, right in every way, of which the wrong ones inherit."""
+"""A correct provider for an invented API, the base class of the faulty providers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ IMAGES = ("image/png", "image/jpeg")
 
 
 class Encoder:
-    """From a conversation to the items of a request."""
+    """Encoder of a conversation as the items of a request."""
 
     def items(self, messages: Messages) -> list[dict[str, Any]]:
         return [item for role, turn in messages.view().turns for item in self.turn(role, turn)]
@@ -105,7 +105,7 @@ class Encoder:
 
 
 class Decoder:
-    """From the server's events, or from the items of a whole answer, to a turn."""
+    """Decoder of events, or of the items of a complete response, into a turn."""
 
     def __init__(self) -> None:
         self.pieces: list[dict[str, Any]] = []
@@ -114,7 +114,7 @@ class Decoder:
         self.id: str | None = None
 
     def read(self, event: Any) -> list[Delta]:
-        """One event."""
+        """Decode an event."""
         handler = getattr(self, f"on_{event['t']}", None)
         return self.unknown(event) if handler is None else handler(event)
 
@@ -127,7 +127,7 @@ class Decoder:
         return []
 
     def count(self, tokens: dict[str, int]) -> None:
-        """Each count is that of the whole answer so far."""
+        """Read the usage. Each count includes the earlier counts of the response."""
         self.tokens |= tokens
 
     def on_think(self, event: Any) -> list[Delta]:
@@ -198,7 +198,7 @@ class Decoder:
 
 
 class ToyStream:
-    """One streamed answer."""
+    """A streamed response."""
 
     def __init__(self, events: EventStream, decoder: Decoder) -> None:
         self.events = events
@@ -233,7 +233,7 @@ class ToyStream:
 
 
 class Toy:
-    """The client."""
+    """The provider."""
 
     Encoding: ClassVar[type[Encoder]] = Encoder
     Decoding: ClassVar[type[Decoder]] = Decoder

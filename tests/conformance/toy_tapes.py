@@ -1,4 +1,4 @@
-"""What the server of the toy wire says."""
+"""Responses of the server of the invented API."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def say(*words: str) -> list[dict[str, Any]]:
 
 
 def spell(n: int, call: FunctionCall, raw: str | None = None) -> list[dict[str, Any]]:
-    """The events of a call."""
+    """Return the events of a call."""
     text = json.dumps(dict(call.arguments)) if raw is None else raw
     head = {"t": "call", "n": n, "id": call.id, "name": call.name}
     return [head, *[{"t": "input", "n": n, "text": piece} for piece in (text[:5], text[5:]) if piece]]
@@ -68,7 +68,7 @@ def item(call: FunctionCall, raw: str | None = None) -> dict[str, Any]:
 
 
 def tape_of(*calls: FunctionCall, raw: str | None = None, words: str = "") -> Tape:
-    """An answer with calls, behind words where there are any."""
+    """Return a response with calls, after text if there is any."""
     said = say(words) if words else []
     return Tape(
         whole=whole("calls", *said, *[item(call, raw) for call in calls]),

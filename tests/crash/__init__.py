@@ -1,1 +1,1 @@
-"""Real processes, ended by force at every step."""
+"""Tests that kill real processes at every step."""

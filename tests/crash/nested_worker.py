@@ -1,6 +1,6 @@
 """Worker process whose chat contains chats: a firm with two offices in parallel, each with a clerk.
 
-The orders are those of `store_worker.py`. An order with `path` instead of `store` uses a `FileConversation`.
+The commands are those of `store_worker.py`. A command with `path` instead of `store` uses a `FileConversation`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A worker that executes a workflow of five tasks, and kills itself at one of its steps.
 
-An order has a `folder` for the run and a `point`. Point 0 kills nothing.
+A command has a `folder` for the run and a `point`. Point 0 kills nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parent's side: ordering runs, ending them, and doing what people do in between."""
+"""The parent process: it starts runs, kills them, and records decisions between runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that is killed while it does the runs of a service. It forks itself for each order."""
+"""The process that is killed while it executes the runs of a service. It forks itself for each command."""
 
 from __future__ import annotations
 

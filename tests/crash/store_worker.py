@@ -1,4 +1,4 @@
-"""The process that is killed, with its conversation in a store: as `worker.py`, which has the rest of it."""
+"""The process that is killed while it runs a conversation in a store. It uses the code of `worker.py`."""
 
 from __future__ import annotations
 

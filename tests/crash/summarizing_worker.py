@@ -1,7 +1,8 @@
 """Worker process whose chat summarizes a long conversation before it answers.
 
-The orders are those of `nested_worker.py`. The ledger lists the requests to the two models, `summary` and `answer`. An
-order with `tool`, one of these names, stops the process in that request: before it is paid (`begun`) or after (`done`).
+The commands are those of `nested_worker.py`. The ledger lists the requests to the two models, `summary` and `answer`. A
+command whose `tool` is one of these names stops the process in that request: before (`begun`) or after it is paid
+(`done`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run over a file that is cancelled at every await of it: the file holds what the run had done."""
+"""A run over a file is cancelled at each of its awaits: the file contains everything that the run completed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kill -9` during a redaction leaves the conversation before or after it, and a second redaction removes traces."""
+"""`kill -9` during a redaction leaves a conversation unchanged or redacted, and a second redaction removes traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that is stopped for longer than its lease, as a laptop that sleeps, repeats nothing."""
+"""A process that is stopped for longer than its lease, such as on a sleeping laptop, repeats nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The process that is killed: a server that forks itself for every run, so that a run costs no start of Python.
+"""The process that is killed. A server forks it for each run, which saves the time to start Python.
 
-It reads orders from its standard input, one JSON object in a line, and everybody writes events to its standard output.
-A run that has come to where its order tells it to stop says `reached`, and waits there for its end.
+The server reads commands from its standard input, one JSON object per line. All processes write events to its standard
+output. A run that has reached the stopping point of its command writes `reached`, and waits there until it is killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parent's side: ordering workers and people, ending them, and reading what became of it all."""
+"""The parent process: it starts and kills workers and approvers, and reads the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers die, and conversations do not: real processes, `kill -9`, and a ledger outside."""
+"""Conversations survive workers that are killed with `kill -9`. A separate ledger records the effects."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Workers and people as processes that can be killed: a server that forks itself for each, so that none costs a start.
+"""Workers and approvers as processes that can be killed. A server forks them, which saves the time to start Python.
 
-It reads orders from its standard input, one JSON object in a line; everybody writes events to its standard output.
+The server reads commands from its standard input, one JSON object per line. All processes write events to its standard
+output.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One run of a conversation with an MCP server's tools, in a process that ends with it.
 
-`clerk.py STORE SERVER "what the user says"`, and to go on, the same without words. The server is a URL, or the folder
-that one over stdio notes in. What has become of the calls is a line of JSON.
+Run `clerk.py STORE SERVER "message of the user"`, and without a message to continue. The server is a URL, or the folder
+in which a server over stdio records its calls. The output is one line of JSON with the states of the calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A person's decision, in a process of its own: `person.py STORE`. It knows nothing of a server, or of MCP."""
+"""An approver's decision, in a process of its own: `person.py STORE`. It uses neither a server nor MCP."""
 
 from __future__ import annotations
 

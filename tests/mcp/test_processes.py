@@ -1,4 +1,4 @@
-"""Three processes and a server: one asks and pauses, in another one a person approves, a third one runs the tool."""
+"""Three processes and a server: the first run pauses, the second process approves, and the third runs the tool."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The tools of an MCP server in conversations of a store: a pause outlives its server, and what was cut is a person's.
+"""MCP tools in conversations of a store: a pause outlives its server, and an approver decides interrupted calls.
 
-The server is the one that the tests of chat-mcp-tools have, run as a program.
+The server is that of the tests of chat-mcp-tools, run as a program.
 """
 
 from __future__ import annotations

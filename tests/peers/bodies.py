@@ -1,8 +1,8 @@
-"""Streams that end too early, on four wires, and a server that ends their connections in good order.
+"""Streams of four APIs that end too early, and a server that closes their connections normally.
 
-Standard library alone: the same bytes are served to this library and to others, which have an environment of their own.
-Each body is in the words of the vendor's public documentation. In the cases that begin with `cut` the answer has no
-terminal event; in those that begin with `length` the vendor ends it properly, because it is as long as was allowed.
+It needs only the standard library, because other libraries, in environments of their own, receive the same bytes.
+Each body has the format of the vendor's public documentation. In the cases that begin with `cut`, the response has no
+terminal event. In those that begin with `length`, the response ends properly because it reached the length limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls that wait for a person: the same ones for this library and for others. Standard library alone."""
+"""Calls that wait for an approval, for this library and for others. It needs only the standard library."""
 
 from __future__ import annotations
 

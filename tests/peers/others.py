@@ -1,10 +1,10 @@
-"""What other libraries make of streams that end too early. It needs an environment that holds them:
+"""Results of other libraries for streams that end too early. It needs an environment with these libraries:
 
     pip install "pydantic-ai-slim[openai,anthropic,google]" openai-agents
     pip install langchain langchain-openai langchain-anthropic langchain-google-genai
     python tests/peers/others.py
 
-It prints the rows of `docs/comparison.md`. Only the loopback interface is asked.
+It prints the rows of `docs/comparison.md`, and uses only the loopback interface.
 """
 
 # ruff: noqa: PLC0415, BLE001, S108, T201

@@ -1,12 +1,12 @@
-"""What other libraries make of a pause that is answered twice, or in part; and how much they store for it.
+"""Results of other libraries for a pause that is decided twice or in part, and the size of their stored data.
 
-It needs an environment that holds them:
+It needs an environment with these libraries:
 
     pip install pydantic-ai-slim openai-agents langchain
     python tests/peers/others_resume.py
 
-It prints the rows of `docs/comparison.md`. No model is asked: what one would say is scripted, as each library has it
-done. Nothing leaves the process.
+It prints the rows of `docs/comparison.md`. The responses of the model are scripted, so
+it sends no request.
 """
 
 # ruff: noqa: PLC0415, BLE001, T201, ARG002

@@ -1,4 +1,4 @@
-"""Pauses that are answered twice or in part, the stored size of a pause, and the page that reports both."""
+"""Pauses that are decided twice or in part, the stored size of a pause, and the page that reports both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each provider and each transport claims, read from the tests that hold it to that."""
+"""The capabilities that each provider and transport claims, read from its conformance tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRANSPORTS: Final = {
 
 
 def claims(kind: type[Any], files: Iterable[str]) -> set[str]:
-    """Everything that any test class of these files claims with `kind(…)`."""
+    """Return all capabilities that a test class of these files claims with `kind(…)`."""
     found: set[str] = set()
     for file in files:
         for node in ast.walk(tree_of(ROOT / file)):
@@ -45,7 +45,7 @@ def _claimed(kind: type[Any], call: ast.Call) -> set[str]:
 
 
 def rows(kind: type[Any], columns: Mapping[str, Iterable[str]], told: Mapping[str, str]) -> list[list[str]]:
-    """A row for each thing that can be claimed, in the words of `told`, and a mark for whoever claims it."""
+    """Return a row for each capability, described by `told`, with a mark for each column that claims it."""
     claimed = {name: claims(kind, files) for name, files in columns.items()}
     return [
         [told[item.name].rstrip("."), *("yes" if item.name in claimed[name] else "no" for name in columns)]

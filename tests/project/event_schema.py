@@ -1,6 +1,6 @@
 """The JSON Schema of events, written from the classes of events.
 
-`python -m tests.project.event_schema` writes it anew. A test compares the file with the classes.
+`python -m tests.project.event_schema` writes the file. A test compares the file with the classes.
 """
 
 from __future__ import annotations

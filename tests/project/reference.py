@@ -1,10 +1,10 @@
-"""The tables of the reference, written from the code: what stands in a page between two comments.
+"""Generates the tables of the reference pages from the code: the text between two comments.
 
     <!-- written from the code: events -->
     …
     <!-- end -->
 
-`python -m tests.project.reference` writes them anew. A test holds the pages to them.
+`python -m tests.project.reference` updates the pages. A test compares the pages with the code.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ Rows = Iterable[Iterable[str]]
 
 
 def error_classes() -> list[type[Exception]]:
-    """Every error, in the order in which the module defines them."""
+    """Return the error classes, in the order of the module."""
     found = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
     return [kind for kind in found if kind.__module__ == errors.__name__]
 
 
 def summary(thing: object) -> str:
-    """The first paragraph of a docstring, on one line."""
+    """Return the first paragraph of a docstring, on one line."""
     return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
 
 
 def words(thing: object) -> dict[str, str]:
-    """What a docstring says of each attribute or argument, by its name."""
+    """Return the description of each attribute or argument in a docstring, by name."""
     told: dict[str, str] = {}
     for item in parse(inspect.getdoc(thing) or "", DocstringStyle.GOOGLE).params:
         for name in item.arg_name.split(", "):
@@ -69,7 +69,7 @@ def words(thing: object) -> dict[str, str]:
 
 
 def table(columns: str, rows: Rows) -> str:
-    """A table in Markdown; `columns` has their names, with a bar between them."""
+    """Return a table in Markdown. `columns` contains the column names, separated by bars."""
     names = columns.split("|")
     cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     head, *lines = [f"| {' | '.join(line)} |" for line in (names, *cells)]
@@ -84,7 +84,7 @@ def code(text: object) -> str:
 
 
 def tree() -> str:
-    """The tree, as the module draws it."""
+    """Return the class tree in the docstring of the module."""
     _, _, drawn = (errors.__doc__ or "").partition("\n\n")
     return f"```text\n{drawn.strip()}\n```"
 
@@ -116,7 +116,7 @@ def attributes_of(*kinds: type[Exception]) -> Callable[[], str]:
 
 
 def fields_of(kind: type[Any]) -> Callable[[], str]:
-    """The fields of a dataclass."""
+    """Return the fields of a dataclass."""
 
     def write() -> str:
         told = words(kind)
@@ -136,7 +136,7 @@ def _default(item: dataclasses.Field[Any]) -> str:
 
 
 def arguments_of(function: Callable[..., Any]) -> Callable[[], str]:
-    """The named arguments of a function or a class."""
+    """Return the named arguments of a function or a class."""
 
     def write() -> str:
         told = words(function)
@@ -151,7 +151,7 @@ def arguments_of(function: Callable[..., Any]) -> Callable[[], str]:
 
 
 def methods_of(*kinds: type[Any]) -> Callable[[], str]:
-    """The `with_…` methods of builders, each once."""
+    """Return the `with_…` methods of builders, without repetitions."""
 
     def write() -> str:
         found: Mapping[str, Any] = {
@@ -244,7 +244,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def written(text: str) -> str:
-    """A page with its tables written anew."""
+    """Return the text of a page with updated tables."""
     return PART.sub(lambda found: f"{found['begin']}\n{PARTS[found['name']]()}\n\n{found['end']}", text)
 
 

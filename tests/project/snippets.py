@@ -1,13 +1,13 @@
-"""The Python of a page, run as a reader would: from top to bottom, each block going on where the last one ended.
+"""Runs the Python code of a page from top to bottom. Each block continues where the previous block ended.
 
-A page is one program. `await` may stand at the top level, as in a notebook. What a reader need not see stands in an
-HTML comment that begins with the word python, and runs in its place:
+A page is one program. `await` is allowed at the top level, as in a notebook. Code that readers need not see is in an
+HTML comment that begins with the word python, and runs at its position:
 
     <!-- python
     model = ScriptedProvider("Loire, Seine, Rhône")
     -->
 
-A block of kind `text` right behind one of Python is what that prints; `…` in it stands for anything.
+A block of kind `text` directly after a Python block contains its expected output. `…` matches any text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OUTPUT = re.compile(r"\n\n? *```text\n(?P<text>.*?)^ *```$", re.MULTILINE | re.
 
 @dataclass(frozen=True)
 class Snippet:
-    """A block of a page, the line where its code begins, and what the page says that it prints."""
+    """A block of a page, the line on which its code begins, and its expected output."""
 
     code: str
     line: int
@@ -40,7 +40,7 @@ class Snippet:
 
 
 def snippets(text: str) -> Iterator[Snippet]:
-    """Every block that runs, shown or hidden."""
+    """Return the blocks that run, visible or hidden."""
     for found in _BLOCK.finditer(text):
         name = "shown" if found["shown"] is not None else "hidden"
         output = _OUTPUT.match(text, found.end())
@@ -49,7 +49,7 @@ def snippets(text: str) -> Iterator[Snippet]:
 
 
 async def run(page: Path, text: str) -> None:
-    """Run a page; an error names the page and its line. What it sets in the environment is gone with it."""
+    """Run a page. Errors contain the page and the line. Changes to environment variables are undone."""
     environment = dict(os.environ)
     module = ModuleType(f"page_{page.stem}".replace("-", "_"))
     sys.modules[module.__name__] = module  # where pydantic and dataclasses look for the names of annotations

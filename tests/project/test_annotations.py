@@ -31,7 +31,7 @@ def _modules() -> list[str]:
 
 
 def _public(name: str) -> dict[str, object]:
-    """The public values of a module: those of `__all__`, or those defined in it."""
+    """Return the public values of a module: those in `__all__`, or those defined in the module."""
     module = importlib.import_module(name)
     offered: list[str] | None = getattr(module, "__all__", None)
     if offered is not None:
@@ -45,7 +45,7 @@ def _home(value: object) -> object:
 
 
 def _annotated(value: object) -> Iterator[tuple[str, object]]:
-    """The value, and what it declares: methods, and the getters of properties."""
+    """Yield a value, its methods and the getters of its properties."""
     if inspect.isroutine(value):
         yield "", value
     if inspect.isclass(value):
@@ -59,7 +59,7 @@ def _annotated(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _is_alias(word: str, value: object) -> bool:
-    """Whether a name, by its spelling, is a type; constants are in capitals."""
+    """Return whether a name is spelled like a type. Names of constants are in capitals."""
     return isinstance(value, str) and not word.isupper() and word[0].isupper()
 
 

@@ -1,4 +1,4 @@
-"""What runs before a change lands, and how its tests are counted."""
+"""The checks that run before a change is merged, and the count of their tests."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def git(root: Path, *words: str, date: str = "2026-01-10T12:00:00Z") -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository of three packages, each depending on the one before; the last commit is of today, alone."""
+    """Return a repository with three packages. Each depends on the previous one. Only the last commit is of today."""
     monkeypatch.delenv("CHAT_SINCE", raising=False)
     git(tmp_path, "init", "-q", "-b", "main")
     for name, needs in (("low", []), ("middle", ["low==1"]), ("high", ["middle[extra]==1", "httpx>=1"])):

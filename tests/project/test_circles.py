@@ -1,8 +1,7 @@
 """Imports for type checkers or in functions that close a circle between parts of a package: each says why.
 
-The contracts of the linter see imports at run time. A circle that `if TYPE_CHECKING` or an import in a function hides
-binds its modules together all the same: one cannot be read or moved without the others. The modules of one folder are
-one part.
+The contracts of the linter check imports at run time. A circle that `if TYPE_CHECKING` or an import in a function hides
+still couples its modules: none can be understood or moved without the others. The modules of one folder are one part.
 """
 
 from __future__ import annotations

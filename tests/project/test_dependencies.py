@@ -1,4 +1,4 @@
-"""A package declares what it imports, imports what it declares, and is locked with hashes and without addresses."""
+"""Each package declares exactly what it imports. Lock files contain hashes and no URLs."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ CORE_DEPENDENCIES = {"anyio", "docstring-parser", "jsonschema", "pydantic", "typ
 
 
 def declared(package: Package) -> dict[str, Requirement]:
-    """What an install of the package alone brings: no extras."""
+    """Return the dependencies of a package, without extras."""
     requirements = [Requirement(text) for text in requires(package.name) or []]
     return {canonicalize_name(r.name): r for r in requirements if r.marker is None or "extra" not in str(r.marker)}
 
 
 def optional(package: Package) -> set[str]:
-    """What the extras of a package bring: its source may import it, where it is asked for.
+    """Return the dependencies in the extras of a package, which its source may import on demand.
 
-    It is read from the source, because an editable install does not know the extras that were added after it.
+    They are read from the source, because an editable install lacks extras that were added later.
     """
     document = tomllib.loads((package.folder / "pyproject.toml").read_text(encoding="utf-8"))
     hooks = document["tool"]["hatch"].get("metadata", {}).get("hooks", {})
@@ -53,7 +53,7 @@ def optional(package: Package) -> set[str]:
 
 
 def imported(package: Package) -> set[str]:
-    """The distributions whose modules a package names, anywhere in its source."""
+    """Return the distributions that a package imports, anywhere in its source."""
     names: set[str] = set()
     for module in package.modules:
         for node in ast.walk(tree_of(module)):

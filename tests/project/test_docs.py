@@ -1,4 +1,4 @@
-"""Every page says what is true: its code runs, its links lead somewhere, its commands exist."""
+"""The code of each page runs, its links have targets, and its commands exist."""
 
 from __future__ import annotations
 

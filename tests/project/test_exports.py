@@ -1,4 +1,4 @@
-"""What a package offers is what its `__all__` says, and each of it promises something."""
+"""The public names of a package are those in `__all__`, and each has a docstring."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def dotted(package: Package, module: Path) -> str:
 
 
 def public(front: ModuleType) -> set[str]:
-    """What a reader finds without an underscore; modules, and what helps to load others late, are not meant."""
+    """Return the names without an underscore, except modules and helpers of lazy imports."""
     helpers = {"TYPE_CHECKING", "annotations", "import_module"}
     return {
         name for name in dir(front) if not name.startswith("_") and not inspect.ismodule(getattr(front, name))
@@ -56,7 +56,7 @@ def test_every_public_name_has_a_docstring(package: Package, module: Path) -> No
 
 
 def test_builders_and_functions_are_exported_as_one_object() -> None:
-    """Two objects of one name would be taken for each other, and drift apart."""
+    """Two objects with one name would be confused, and their behavior could diverge."""
     homes: dict[str, set[int]] = {}
     for package, module in PUBLIC:
         front = importlib.import_module(dotted(package, module))

@@ -1,4 +1,4 @@
-"""Arrows run down only; the contracts are in the root's pyproject.toml."""
+"""Imports go from higher to lower layers only. The contracts are in the root's pyproject.toml."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRONG_ARROWS = [
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    """A copy of every package, to do wrong in."""
+    """Return a copy of all packages, in which the tests add wrong imports."""
     for package in PACKAGES:
         shutil.copytree(package.source, tmp_path / package.import_name)
     return tmp_path

@@ -1,4 +1,4 @@
-"""The picture of the pause moves, tells what a run of the demo prints, and is whole where nothing moves."""
+"""The animation of a pause shows the output of the demo, and is complete where animations are disabled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def generator() -> ModuleType:
 
 
 def lines(svg: str) -> list[str]:
-    """What stands in the picture, without what is another in each run; the model's own words are the model's."""
+    """Return the lines of the picture, without text that differs between runs, such as that of the model."""
     texts = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")  # noqa: S314 - our own file
     shown = [" ".join("".join(text.itertext()).split()) for text in texts]
     return ["model" if line.startswith("model") else LASTING.sub("…", line) for line in shown]

@@ -1,4 +1,4 @@
-"""The page of presets is what the presets say, and each of their facts has a source or says that it has none."""
+"""The page of presets agrees with the presets, and each fact has a source or is marked as having none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE: Final = ROOT / "docs" / "reference" / "presets.md"
 
 
 def found(columns: int, after: str) -> list[str]:
-    """Return the rows of the table with so many columns behind a heading row."""
+    """Return the rows of the table that has this heading row and number of columns."""
     lines = [*PAGE.read_text(encoding="utf-8").splitlines(), ""]
     start = lines.index(after) + 2
     assert lines[start - 1].count("|") == columns + 1

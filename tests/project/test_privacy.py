@@ -42,7 +42,7 @@ NAMED_TUPLE: Final = {"_asdict", "_field_defaults", "_fields", "_make", "_replac
 
 
 def own_name(file: Path) -> str | None:
-    """The import name of the distribution that a file belongs to."""
+    """Return the import name of the distribution that a file belongs to."""
     return next((package.import_name for package in PACKAGES if file.is_relative_to(package.folder)), None)
 
 

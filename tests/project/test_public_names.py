@@ -1,4 +1,4 @@
-"""The page of public names shows the names of today, and says what became of each earlier name.
+"""The page of public names lists the current names, and explains each earlier name that is gone.
 
 `python -m tests.project.public_names` prints the tables of the page.
 """

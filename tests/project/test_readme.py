@@ -1,4 +1,4 @@
-"""The README shows what happens, and tells the scores that are measured."""
+"""The README shows the real output of its commands, and the measured scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|process \d+")
 
 
 def recorded() -> list[tuple[list[str], list[str]]]:
-    """The commands of the recording, and what each of them printed."""
+    """Return the commands of the recording, each with its output."""
     text = README.partition("<!-- the pause -->")[2].partition("<!-- end -->")[0]
     runs: list[tuple[list[str], list[str]]] = []
     for line in (line.removeprefix("    ") for line in text.strip("\n").splitlines()):
@@ -32,7 +32,7 @@ def recorded() -> list[tuple[list[str], list[str]]]:
 
 
 def lasting(lines: list[str]) -> list[str]:
-    """What is printed, but for the model's own words and the time."""
+    """Return the output without the text of the model and without times."""
     return [MOMENT.sub("…", line) for line in lines if not line.startswith("model") and " calls " not in line]
 
 

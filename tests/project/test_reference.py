@@ -1,4 +1,4 @@
-"""The reference tells of everything there is, in the words of the code."""
+"""The reference pages are complete and agree with the code."""
 
 from __future__ import annotations
 

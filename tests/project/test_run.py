@@ -1,4 +1,4 @@
-"""The one script that needs nothing but Python and pip, and the rule that nothing is skipped unseen."""
+"""`run.py`, which needs only Python and pip, and the rule that skipped tests are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a file and a function may be, and that each module has a test file of its own."""
+"""The limits on the lengths of files and functions, and the rule that each module has a test file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def functions(file: Path) -> list[Function]:
 
 
 def does_something(function: Function) -> bool:
-    """Whether a body is more than a docstring and an ellipsis."""
+    """Return whether a body contains more than a docstring and an ellipsis."""
     return not all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
 
 

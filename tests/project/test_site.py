@@ -1,4 +1,4 @@
-"""The site tells of every public name, and of what lies beside its pages."""
+"""The site documents every public name, and includes the files next to its pages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_no_name_is_documented_twice(directives: list[str]) -> None:
 
 
 def test_names_imported_on_a_page_are_public(site: ModuleType) -> None:
-    """By the module that it is imported from, or by another one."""
+    """A name is public if the module that it is imported from, or another module, exports it."""
     modules, places = site.public_modules(), site.places()
     imported = {(n.module or "", a.name) for page in PAGES for n in imports(page) for a in n.names if a.name != "*"}
     ours = {(m, name) for m, name in imported if m.split(".")[0] in {package.import_name for package in PACKAGES}}

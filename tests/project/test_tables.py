@@ -1,4 +1,4 @@
-"""The maintainers' tables name tests and mutants that exist, and leave none out."""
+"""The tables for maintainers contain all tests and mutants, and only those that exist."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAULTS: Final = {
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table: its first cells, the tests and the mutants that it names."""
+    """A row of a table: its first cells, its tests and its mutants."""
 
     words: tuple[str, ...]
     tests: tuple[str, ...]
@@ -38,7 +38,7 @@ class Row:
 
 
 def rows(page: Path) -> list[Row]:
-    """The lines of a page's tables. The last two cells name tests and mutants; a dash stands for none."""
+    """Return the rows of the tables of a page. The last two cells contain tests and mutants, or a dash."""
     found: list[Row] = []
     for line in page.read_text(encoding="utf-8").splitlines():
         if line.startswith("| "):
@@ -70,7 +70,7 @@ def classes_of(file: Path) -> frozenset[str]:
 
 @cache
 def scenarios() -> frozenset[str]:
-    """The functions of the kits, of which their classes make tests."""
+    """Return the scenarios of the suites, from which their classes create tests."""
     kits = [*ROOT.glob("packages/*/src/*/testing/**/*.py"), *ROOT.glob("packages/*/src/*/*_conformance/*.py")]
     return frozenset(f"test_{name}" for file in kits for name in functions_of(file))
 

@@ -1,6 +1,6 @@
-"""The tutorial's transport: as long as the page says, and held to the kit on both event loops.
+"""The transport of the tutorial has the stated length, and passes the transport suite on both event loops.
 
-That the page's code runs, and that the kit says at each step what the page says, is held with every page.
+The tests of all pages check that its code runs and prints what the page shows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARTS: Final = ("translated_errors", "chunks", "request_sent", "UnixSocketTransp
 
 
 def final() -> dict[str, str]:
-    """The parts of the transport as the page leaves them: of each the last version."""
+    """Return the parts of the transport, each in its last version on the page."""
     found: dict[str, str] = {}
     for snippet in snippets(TEXT):
         lines = snippet.code.splitlines()
@@ -40,7 +40,7 @@ def final() -> dict[str, str]:
 
 
 def imports() -> str:
-    """What the page imports before its first run of the whole kit."""
+    """Return the imports of the page before its first run of the whole suite."""
     nodes = [
         node for snippet in snippets(TEXT.partition("Now the whole kit")[0]) for node in ast.parse(snippet.code).body
     ]
@@ -48,7 +48,7 @@ def imports() -> str:
 
 
 def made() -> Any:
-    """The transport's class, from the page alone."""
+    """Return the class of the transport, created from the page alone."""
     module = ModuleType("tutorial")
     parts = final()
     code = "\n\n".join([imports(), *[parts[name] for name in PARTS]])

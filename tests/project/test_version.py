@@ -1,4 +1,4 @@
-"""One version, from one place."""
+"""All packages have the version in the file `VERSION`."""
 
 from __future__ import annotations
 

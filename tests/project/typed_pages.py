@@ -1,7 +1,7 @@
-"""The Python of the pages under pyright, as strict as the rest: what a reader copies type-checks.
+"""Checks the Python code of the pages with pyright in strict mode, so that copied code type-checks.
 
-`python -m tests.project.typed_pages`, which the session `types` runs. A line that ends in the comment below must be
-refused, and no other one may be.
+The session `types` runs `python -m tests.project.typed_pages`. pyright must report each line that ends in the comment
+below, and no other line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SETTINGS: Final = {
 
 
 def program(text: str) -> list[str]:
-    """The code of a page, each line in its place; nothing where a page has none."""
+    """Return the code of a page with unchanged line numbers, or an empty string if the page has no code."""
     lines = [""] * (text.count("\n") + 1)
     for snippet in snippets(text):
         for number, line in enumerate(snippet.code.splitlines(), snippet.line - 1):
@@ -43,7 +43,7 @@ def program(text: str) -> list[str]:
 
 
 def check(programs: dict[str, list[str]]) -> list[str]:
-    """What is refused and should not be, and what should be and is not."""
+    """Return the lines that are reported unexpectedly, and those that are unexpectedly not reported."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         names = {str(place.resolve() / f"page_{number}.py"): page for number, page in enumerate(programs)}

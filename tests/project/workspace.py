@@ -1,4 +1,4 @@
-"""What the checks of this folder read: the packages of the workspace, their modules, and the files that are kept."""
+"""The packages of the workspace, their modules and the committed files, for the checks of this folder."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ MODULES: Final = [(package, module) for package in PACKAGES for module in packag
 
 
 def module_id(value: object) -> str:
-    """How a test's parameter is called: a package by its name, a file by its path in the workspace."""
+    """Return the id of a parameter of a test: the name of a package, or the path of a file in the workspace."""
     if isinstance(value, Package):
         return value.name
     return str(value.relative_to(ROOT)) if isinstance(value, Path) else str(value)
 
 
 def kept_files() -> list[Path]:
-    """Every file that is committed or could be."""
+    """Return every file that is committed or not ignored."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     answer = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     files = sorted({ROOT / name for name in answer.stdout.split("\0") if name})
@@ -64,12 +64,12 @@ def kept_files() -> list[Path]:
 
 
 def tree_of(file: Path) -> ast.Module:
-    """The syntax of a Python file."""
+    """Return the syntax tree of a Python file."""
     return ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
 
 
 def loaded(file: Path) -> ModuleType:
-    """A script that belongs to no package, as a module."""
+    """Import a script that belongs to no package, and return its module."""
     spec = importlib.util.spec_from_file_location(f"{file.stem}_script", file)
     assert spec is not None
     assert spec.loader is not None

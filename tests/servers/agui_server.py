@@ -1,6 +1,6 @@
 """The server that the npm package `@ag-ui/client` talks to: `python -m tests.servers.agui_server`.
 
-The paths and the scenarios are those of `vercel_server`. A run goes on without its client.
+The paths and the scenarios are those of `vercel_server`. A run continues if its client disconnects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every test here does: run a chat in both ways, and count what its tools did."""
+"""Helpers that run a chat with and without streaming, and count the effects of its tools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AT_ONCE: Final = Retry(times=2, jitter=lambda low, high: 0.0)
 async def run(
     chat: StreamingChat[OutT, PauseT], messages: Messages, way: Way = "streamed", *, options: ChatOptions | None = None
 ) -> OutT | PauseT:
-    """What a run ends in. A streamed one is read to its end, and what it delivered must be what it ends in."""
+    """Run a chat, and return its outcome. The events of a streamed run must agree with its outcome."""
     if way == "whole":
         return await chat.complete(messages, options=options)
     events: list[Event[OutT, PauseT]] = []
@@ -52,7 +52,7 @@ async def run(
 async def listen(
     chat: StreamingChat[OutT, PauseT], messages: Messages, heard: list[object], *, options: ChatOptions | None = None
 ) -> OutT | PauseT:
-    """A streamed run whose events are kept in `heard`, also where it fails."""
+    """Stream a run, and append its events to `heard`, even if it fails."""
     async with chat.stream(messages, options=options) as stream:
         async for event in stream:
             heard.append(event)
@@ -60,7 +60,7 @@ async def listen(
 
 
 def text_of(events: Sequence[object]) -> str:
-    """The text that was delivered of the last step, after its last reset."""
+    """Return the delivered text of the last step, after its last reset."""
     texts: list[str] = []
     closed = False
     for event in events:
@@ -80,7 +80,7 @@ def text_of(events: Sequence[object]) -> str:
 
 @final
 class Till:
-    """Tools with an effect that can be counted; `meanwhile` happens while one of them runs."""
+    """Tools whose effects can be counted. `meanwhile` is called while one of them runs."""
 
     def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.paid: list[int] = []
@@ -102,11 +102,11 @@ class Till:
         return f"refunded {cents}"
 
     def chat(self, model: ChatProvider, retry: Retry | int = 0) -> StreamingChat[ChatResponse]:
-        """A chat that runs these tools whenever the model calls them."""
+        """Return a chat that runs these tools without approvals."""
         return ChatBuilder().with_model(model).with_tools(self.collection).with_retry(retry).build()
 
     def asking_chat(self, model: ChatProvider, retry: Retry | int = 0) -> StreamingChat[ChatResponse, Paused]:
-        """A chat that asks a person before it runs them."""
+        """Return a chat that runs these tools after an approval."""
         scope = ScopedCollection(self.collection, ask)
         return ChatBuilder().with_model(model).with_scoped_tools(scope).with_retry(retry).build()
 
@@ -116,5 +116,5 @@ def ask(_call: FunctionCall, _meta: None) -> RequireApproval:
 
 
 def tools_of(messages: Messages) -> list[Tool]:
-    """Every call in a history."""
+    """Return all calls in a history."""
     return [part for content in messages for part in content.parts if isinstance(part, Tool)]

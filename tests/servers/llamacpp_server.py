@@ -1,6 +1,6 @@
-"""llama.cpp's own HTTP server over the bundled weights: prints its address, and serves until it is ended.
+"""llama.cpp's own HTTP server over the bundled weights: prints its address, and serves until it is terminated.
 
-The first argument is `chat` or `embed`: one server does one of the two.
+The first argument is `chat` or `embed`. A server supports only one of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The server that OpenAI's own client talks to: `python -m tests.servers.openai_server`.
 
-The name of a model is a scenario: a script of the model, and tools with their policy. The API key is who is signed in.
+The name of a model is a scenario: a script of the model, and tools with their policy. The API key
+is the name of the user.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def build(scenario: str) -> StreamingChat[Any, Paused]:
 
 
 def build_stateless(scenario: str) -> StreamingChat[Any, Any]:
-    """A chat of the scenario for Chat Completions. The type of the one with approvals is hidden from the checker."""
+    """Return the chat of a scenario for Chat Completions, without the type of its pauses."""
     if scenario == "function":
         return build(scenario)
     scope = ScopedCollection(TOOLS, policy)
@@ -143,7 +144,7 @@ def build_stateless(scenario: str) -> StreamingChat[Any, Any]:
 
 @final
 class Streamed(Response):
-    """A response that a run writes by itself. The run is cancelled if the client disconnects."""
+    """A response whose body is written by a run. The run is cancelled if the client disconnects."""
 
     def __init__(self, run: Callable[[Send], Any]) -> None:
         super().__init__(headers=dict(HEADERS))
@@ -229,14 +230,14 @@ async def completions(request: Request) -> Response:
 
 
 async def effects(request: Request) -> Response:
-    """`GET /effects` lists what was done; `POST` opens the gate."""
+    """`GET /effects` lists the effects of tools; `POST` opens the gate."""
     if request.method == "POST":
         GATE.set()
     return JSONResponse(EFFECTS)
 
 
 async def stored(request: Request) -> Response:
-    """`GET /stored/SESSION` is the stored document of a conversation of ana, after it was read again."""
+    """`GET /stored/SESSION` is the stored document of a conversation of the user ana, loaded and saved again."""
     id = conversation_id("ana", "openai", request.path_params["session"])  # noqa: A001 - the store's word
     document = (await STORE.load(id)).messages.to_json()
     return Response(Messages.from_json(document).to_json(), media_type="application/json")

@@ -1,4 +1,4 @@
-"""The servers as a test sees them: where they are, and how they are told what to do."""
+"""Clients that control the servers of these tests."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Peer:
         self.url = url.rstrip("/")
 
     def model(self, transport: Transport, name: str = "m", *, path: str = "/v1") -> ReadyCompletionsBuilder:
-        """A builder of a provider that asks for the model `name` below `path`."""
+        """Return a builder of a provider for the model `name` at `path`."""
         builder = CompletionsBuilder().with_base_url(f"{self.url}{path}").with_api_key(self.KEY)
         return builder.with_transport(transport).with_model(name)
 
     def fresh_key(self) -> str:
-        """A key that this server has never seen, with a quota of its own."""
+        """Return a new key, which has a quota of its own."""
         return f"{self.KEY}-{next(_numbers)}"
 
     def control(self, method: str, path: str, body: object = None) -> Any:
-        """What the server answers to a word beside the wire."""
+        """Send a control request, and return the response of the server."""
         connection = HTTPConnection(urlsplit(self.url).netloc, timeout=30)
         headers = {"authorization": f"Bearer {self.KEY}", "content-type": "application/json"}
         try:
@@ -53,21 +53,21 @@ class Peer:
 
 @final
 class Aimock(Peer):
-    """The npm package @copilotkit/aimock. It says what it was scripted to say."""
+    """The npm package @copilotkit/aimock. It returns scripted responses."""
 
     def script(self, *fixtures: Json) -> str:
-        """The name of a new model, which answers as these fixtures say; the first that matches wins."""
+        """Create a model that answers with the first matching fixture, and return its name."""
         model = f"model-{next(_numbers)}"
         scripted = [{**item, "match": {"model": model, **item.get("match", {})}} for item in fixtures]
         assert self.control("POST", "/__aimock/fixtures", {"fixtures": scripted}) == {"added": len(fixtures)}
         return model
 
     def says(self, **response: object) -> str:
-        """The name of a new model that always answers so."""
+        """Create a model that always returns this answer, and return its name."""
         return self.script({"response": response})
 
     def asked(self, model: str) -> list[Json]:
-        """The bodies of the requests for a model, oldest first."""
+        """Return the bodies of the requests for a model, oldest first."""
         entries: list[Json] = self.control("GET", "/__aimock/journal?path=/v1/chat/completions")
         bodies: list[Json] = [entry["body"] for entry in entries]
         return [body for body in bodies if body["model"] == model]
@@ -75,24 +75,24 @@ class Aimock(Peer):
 
 @final
 class Llmock(Peer):
-    """The PyPI package llmock. It fails as it is told, watches the client, and judges it."""
+    """The PyPI package llmock. It fails on request, records the requests of the client, and reports faults in them."""
 
     def reset(self) -> None:
-        """Forget what was asked and what was ordered."""
+        """Delete the recorded requests and the ordered faults."""
         self.control("POST", "/_llmock/reset")
 
     def order(self, *behaviors: Mapping[str, object]) -> None:
-        """Have the next requests treated so."""
+        """Set how the server treats the next requests."""
         answer = self.control("POST", "/_llmock/scenario", {"behaviors": list(behaviors)})
         assert answer["queued"] == len(behaviors)
 
     def requests(self) -> list[Json]:
-        """Every request, oldest first, with what became of it."""
+        """Return all requests, oldest first, with their results."""
         found: list[Json] = self.control("GET", "/_llmock/requests")["requests"]
         return found
 
     def findings(self) -> list[str]:
-        """What llmock holds against the client."""
+        """Return the faults that llmock found in requests."""
         return [finding["code"] for finding in self.control("GET", "/_llmock/verdict")["findings"]]
 
 
@@ -101,7 +101,7 @@ class LlamaCpp(Peer):
     """llama.cpp's own HTTP server."""
 
     def tokens_when_idle(self) -> int:
-        """Waits until the server decodes nothing: how long its last conversation was by then."""
+        """Wait until the server decodes nothing, and return the length of its last conversation in tokens."""
         deadline = time.monotonic() + IDLE_SECONDS
         while True:
             (slot,) = self.control("GET", "/slots")

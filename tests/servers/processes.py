@@ -1,4 +1,4 @@
-"""Servers as child processes: found ready by what they print, read on so that they never block, ended at the end."""
+"""Servers as child processes. Their output shows when they are ready, and is read until they are terminated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOW: Final = "`python3 run.py servers` installs it and runs these tests"
 
 @final
 class Child:
-    """A process that serves, from its first promising line to the end of the block."""
+    """A server process that runs until the end of the block."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._lines: list[str] = []
@@ -46,7 +46,7 @@ class Child:
             self._news.notify_all()
 
     def until(self, pattern: str) -> str:
-        """The first group of the first line that matches, within a minute."""
+        """Wait up to a minute for a line that matches, and return the first group of the match."""
         deadline = time.monotonic() + READY_SECONDS
         with self._news:
             while True:

@@ -1,7 +1,7 @@
-"""A running service for the clients of others: `python -m tests.servers.service_server`.
+"""A running service for third-party clients: `python -m tests.servers.service_server`.
 
 The first segment of a path names a scenario of `vercel_server`, which is a service of its own. The header `x-user` or
-the API key is who is signed in.
+the API key is the name of the user.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def build(scenario: str, store: MemoryStore) -> Service:
 
 
 async def open_gate(request: Request) -> Response:
-    """`POST /SCENARIO/open` lets its model go on; `GET` lists what was paid."""
+    """`POST /SCENARIO/open` lets its model continue; `GET` lists the payments."""
     if request.method == "POST":
         GATES.setdefault(request.path_params["scenario"], anyio.Event()).set()
     return JSONResponse(EFFECTS)

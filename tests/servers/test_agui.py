@@ -1,4 +1,4 @@
-"""The npm package `@ag-ui/client` over HTTP: what a front end shows, and what the server takes from it."""
+"""The npm package `@ag-ui/client` over HTTP: what a front end shows, and which requests the server accepts."""
 
 from __future__ import annotations
 

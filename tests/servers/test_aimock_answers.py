@@ -1,4 +1,4 @@
-"""aimock when all is well: texts, thoughts, calls, values and vectors, as its authors have seen vendors send them."""
+"""Responses of aimock without faults: text, reasoning, calls, structured output and embeddings."""
 
 from __future__ import annotations
 

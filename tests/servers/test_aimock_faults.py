@@ -1,4 +1,4 @@
-"""aimock refuses, falls silent, hangs up and talks nonsense."""
+"""Faults of aimock: error responses, timeouts, closed connections and invalid data."""
 
 from __future__ import annotations
 

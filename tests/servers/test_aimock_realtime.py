@@ -1,4 +1,4 @@
-"""Realtime sessions with aimock, whose authors wrote its two WebSocket endpoints after the servers of the vendors."""
+"""Realtime sessions with aimock, whose two WebSocket endpoints imitate the servers of vendors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""llama.cpp's own HTTP server: a real model, which nobody can script, and the errors of a real server."""
+"""llama.cpp's own HTTP server: a real model, whose answers vary, and the errors of a real server."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class City(BaseModel):
 
 
 def chat_with(llamacpp: LlamaCpp, transport: HttpxTransport) -> StreamingChat:
-    """A chat that tries again: the server ends each connection behind a stream, having promised to keep it.
+    """Return a chat with retries, because the server closes a connection after each stream although it keeps it alive.
 
-    A request that is there before the end is known gets no answer; nobody can tell beforehand.
+    A request that is sent before the close arrives gets no response, which the client cannot know in advance.
     """
     return ChatBuilder().with_model(llamacpp.model(transport, "smollm2").build()).with_retry(AT_ONCE).build()
 

@@ -1,4 +1,4 @@
-"""llmock when all is well: it speaks the dialects of seven vendors, calls tools, and fills schemas."""
+"""Responses of llmock without faults, in the formats of seven vendors: text, tool calls and structured output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Line(BaseModel):
 
 
 class Invoice(BaseModel):
-    """What a shop wants paid."""
+    """An invoice of a shop."""
 
     customer: str
     lines: list[Line]

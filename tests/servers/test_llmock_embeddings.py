@@ -1,4 +1,4 @@
-"""llmock's embeddings."""
+"""Embeddings from llmock."""
 
 from __future__ import annotations
 

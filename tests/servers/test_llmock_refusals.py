@@ -1,4 +1,4 @@
-"""llmock refuses: each status ends in its error, what may pass is tried again in time, and what will not is not."""
+"""Error responses of llmock: each status raises its error, and only retryable errors are retried."""
 
 from __future__ import annotations
 

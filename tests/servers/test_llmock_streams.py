@@ -1,4 +1,4 @@
-"""llmock breaks its streams, at every chunk: no half answer passes for a whole one, and no tool runs on it."""
+"""llmock breaks streams after each chunk: a partial response is never accepted, and its tools do not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's own client, whole and streamed, with tools and sessions, against a chat that answers as OpenAI's API."""
+"""OpenAI's own client, whole and streamed, with tools and sessions, against a chat served as OpenAI's API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running service, reached by others' clients: `@ag-ui/client`, `ai` and `openai`."""
+"""A running service and third-party clients: `@ag-ui/client`, `ai` and `openai`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def sign_in(address: str, scenario: str, name: str = "ana") -> OpenAI:
 
 
 def gate(address: str, scenario: str, method: str = "GET") -> list[str]:
-    """Return what the tools did. `POST` lets the model of a scenario go on."""
+    """Return what the tools did. `POST` lets the model of a scenario continue."""
     connection = HTTPConnection(urlsplit(address).netloc, timeout=30)
     try:
         connection.request(method, f"/{scenario}/open")

@@ -1,4 +1,4 @@
-"""Server-sent events of agents and of `PlainEncoder`, read by the parsers of others."""
+"""Server-sent events of agents and of `PlainEncoder`, read by third-party parsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chat of the npm package `ai` over HTTP: what `useChat` shows, and what the server takes from it."""
+"""The chat of the npm package `ai` over HTTP: what `useChat` shows, and which requests the server accepts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def effects(address: str) -> list[str]:
 
 
 def parts(seen: Json) -> list[Json]:
-    """The parts of the last message without their steps."""
+    """Return the parts of the last message without the parts that begin steps."""
     shown: list[Json] = seen["messages"][-1]["parts"]
     return [part for part in shown if part["type"] != "step-start"]
 

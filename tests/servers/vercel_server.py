@@ -1,7 +1,7 @@
 """The server that the npm package `ai` talks to: `python -m tests.servers.vercel_server [NODE_MODULES]`.
 
 The first segment of a path names a scenario: a script of the model, and tools with their policy. The header `x-user` is
-who is signed in. A run goes on without its client, who may come back to it.
+the name of the user. A run continues if its client disconnects, and the client may reconnect.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _script(*answers: object) -> ScriptedProvider:
 @final
 @dataclass
 class Live:
-    """What a run has sent, for its client and for one that comes back."""
+    """The sent data of a run, for its client and for a client that reconnects."""
 
     before: bytes
     chunks: list[bytes] = field(default_factory=list[bytes])
@@ -197,7 +197,7 @@ class Live:
 @final
 @dataclass
 class Arrived:
-    """A request on its way to a run."""
+    """A request that will start a run."""
 
     scenario: str
     id: str
@@ -281,7 +281,7 @@ class Server:
             return JSONResponse(ui_messages(conversation, decider))
 
     async def effects(self, request: Request) -> Response:
-        """`POST /SCENARIO/open` lets its model go on; `GET` lists what was paid."""
+        """`POST /SCENARIO/open` lets its model continue; `GET` lists the payments."""
         if request.method == "POST":
             GATES.setdefault(request.path_params["scenario"], anyio.Event()).set()
         return JSONResponse(EFFECTS)
