@@ -236,7 +236,7 @@ async def test_calls_and_lasting_failures_are_not_retried(method: str, status: i
 
 @pytest.mark.parametrize("wrong", [-1, True, 1.5])
 async def test_the_number_of_retries_must_be_a_whole_number(wrong: int) -> None:
-    with pytest.raises(UsageError, match="max_retries must be a whole number of at least 0"):
+    with pytest.raises(UsageError, match=r"max_retries must be (a whole number of )?at least 0"):
         async with mcp_tools(HttpServer("http://127.0.0.1:1/mcp"), max_retries=wrong):
             pass
 

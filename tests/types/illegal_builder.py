@@ -133,11 +133,11 @@ def x114_a_text_is_not_a_conversation_in_a_stream() -> None:  # R: UsageError: s
     ready.build().stream("hi")  # E: Messages
 
 
-async def x115_messages_are_not_texts() -> None:  # R: UsageError: embed\(\) needs a list of texts, not Messages
+async def x115_messages_are_not_texts() -> None:  # R: UsageError: embed\(\) needs a list of strings, not Messages
     await ready.with_embeddings().build().embed(hi())  # E: Messages
 
 
-async def x116_numbers_are_not_texts() -> None:  # R: UsageError: embed\(\) needs a list of texts, but item 0 is 1
+async def x116_numbers_are_not_texts() -> None:  # R: UsageError: embed\(\) needs a list of strings, but item 0 is 1
     await ready.with_embeddings().build().embed([1, 2])  # E: int
 
 
@@ -178,11 +178,15 @@ def x130_tools_of_a_collection_that_is_none() -> None:  # R: UsageError: with_to
     ready.with_tools([plain])  # E: ToolCollection
 
 
-async def x145_one_text_is_no_list_of_texts() -> None:  # R: UsageError: embed\(\) needs a list of texts, not one text
+async def x145_one_text_is_no_list_of_texts() -> (
+    None
+):  # R: UsageError: embed\(\) needs a list of strings, not one string
     await ready.with_embeddings().build().embed("hi")  # E: str|Texts
 
 
-def x146_one_text_is_no_list_of_texts_without_an_event_loop() -> None:  # R: UsageError: embed\(\) needs a list of texts
+def x146_one_text_is_no_list_of_texts_without_an_event_loop() -> (
+    None
+):  # R: UsageError: embed\(\) needs a list of strings
     ready.with_embeddings().build().blocking.embed("hi")  # E: str|Texts
 
 

@@ -71,11 +71,11 @@ async def x170_values_that_are_no_mapping() -> None:  # R: UsageError: inject of
     await ready.build().complete(hi(), inject=[User("ana")])  # E: list
 
 
-async def x171_an_owner_that_is_no_text() -> None:  # R: UsageError: owner of complete\(\) must be a text
+async def x171_an_owner_that_is_no_text() -> None:  # R: UsageError: owner of complete\(\) must be a string
     await ready.build().complete(hi(), owner=7)  # E: int|Literal
 
 
-def x172_instructions_that_are_no_text() -> None:  # R: UsageError: with_instructions\(\) needs a text
+def x172_instructions_that_are_no_text() -> None:  # R: UsageError: with_instructions\(\) needs a string
     ready.with_instructions(7)  # E: int|Literal
 
 
@@ -83,7 +83,7 @@ def x173_a_function_that_returns_no_text() -> None:
     ready.with_instructions(lambda context: context.owner)  # E: None|str
 
 
-def x174_an_option_that_is_no_text() -> None:  # R: UsageError: instructions must be a text
+def x174_an_option_that_is_no_text() -> None:  # R: UsageError: instructions must be a string
     ChatOptions(instructions=["Be kind."])  # E: list
 
 

@@ -32,7 +32,7 @@ def p84_a_token_that_is_no_text() -> None:  # R: UsageError: with_token\(\) need
     project.with_token(5)  # E: .
 
 
-def p85_a_project_that_is_no_text() -> None:  # R: TypeError
+def p85_a_project_that_is_no_text() -> None:  # R: UsageError: project must be a string, not 5
     VertexBuilder().with_project(5)  # E: .
 
 

@@ -94,15 +94,15 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "a scope": (lambda: config(memory=Memory(), memory_scope=WRONG), "memory_scope must be a function"),
     "a config": (lambda: AgentEngine(ScriptedProvider(), WRONG), "config must be an AgentConfig"),
     "an empty config": (lambda: AgentEngine(ScriptedProvider(), cast("Any", {})), "config must be an AgentConfig"),
-    "an empty id": (lambda: AgentSession("", flow="desk"), "id must be a text that is not empty, not ''"),
-    "an id": (lambda: AgentSession(WRONG, flow="desk"), "id must be a text that is not empty, not 5"),
-    "an owner": (lambda: AgentSession(flow="desk", owner=WRONG), "owner must be a text that is not empty, not 5"),
-    "an empty owner": (lambda: AgentSession(flow="desk", owner=""), "owner must be a text that is not empty"),
+    "an empty id": (lambda: AgentSession("", flow="desk"), "id must be a string that is not empty, not ''"),
+    "an id": (lambda: AgentSession(WRONG, flow="desk"), "id must be a string that is not empty, not 5"),
+    "an owner": (lambda: AgentSession(flow="desk", owner=WRONG), "owner must be a string that is not empty, not 5"),
+    "an empty owner": (lambda: AgentSession(flow="desk", owner=""), "owner must be a string that is not empty"),
     "a flow of a session": (lambda: AgentSession(flow=WRONG), "needs the name of its flow, such as"),
     "a blank flow of a session": (lambda: AgentSession(flow=" "), "needs the name of its flow, such as"),
-    "a blank id": (lambda: AgentSession(" ", flow="desk"), "id must be a text that is not empty, not ' '"),
+    "a blank id": (lambda: AgentSession(" ", flow="desk"), "id must be a string that is not empty, not ' '"),
     "messages": (lambda: AgentSession(flow="desk", messages=WRONG), "messages must be a Messages"),
-    "a document": (lambda: AgentSession.from_json(WRONG), "document must be JSON as a text or bytes"),
+    "a document": (lambda: AgentSession.from_json(WRONG), "document must be JSON as a string or bytes"),
     "a flow": (lambda: engine().run(WRONG, session(), "hi"), "flow must be an AgentFlow"),
     "a class of flows": (lambda: engine().run(cast("Any", Wrong), session()), "create an instance of the class"),
     "a name of a flow": (lambda: engine().run(flow(name=5), session()), "Wrong has no name"),
@@ -117,16 +117,16 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "a flow with agents": (lambda: engine().background(WRONG), "flow must be an AgentFlow"),
     "a flow of a message": (lambda: engine().add_message(WRONG, Messages(), "hi"), "flow must be an AgentFlow"),
     "messages of a session": (lambda: engine().add_message(flow(), WRONG, "hi"), "messages must be the Messages"),
-    "an empty name": (lambda: PromptFlow("", "Be brief."), "name must be a text that is not empty"),
-    "instructions": (lambda: PromptFlow("desk", WRONG), "instructions must be a text or a function"),
+    "an empty name": (lambda: PromptFlow("", "Be brief."), "name must be a string that is not empty"),
+    "instructions": (lambda: PromptFlow("desk", WRONG), "instructions must be a string or a function"),
     "scopes of a prompt": (lambda: PromptFlow("desk", "", WRONG), "scopes must be a list of tool scopes"),
     "a scope of a prompt": (lambda: PromptFlow("desk", "", [WRONG]), "scopes must be a list of tool scopes"),
     "agents of a prompt": (lambda: PromptFlow("desk", "", [], delegation=WRONG), "delegation must be a Delegation"),
     "a flow of a handoff": (lambda: Handoff(WRONG, description=""), "flow must be an AgentFlow"),
-    "a description": (lambda: Handoff(flow(), description=WRONG), "description must be a text"),
-    "a name of an agent": (lambda: agent(name=5), "the name of a SubAgent must be a text"),
-    "a purpose of an agent": (lambda: agent(description=5), "description of the agent 'clerk' must be a text"),
-    "a prompt of an agent": (lambda: agent(instructions=5), "instructions of the agent 'clerk' must be a text"),
+    "a description": (lambda: Handoff(flow(), description=WRONG), "description must be a string"),
+    "a name of an agent": (lambda: agent(name=5), "the name of a SubAgent must be a string"),
+    "a purpose of an agent": (lambda: agent(description=5), "description of the agent 'clerk' must be a string"),
+    "a prompt of an agent": (lambda: agent(instructions=5), "instructions of the agent 'clerk' must be a string"),
     "tools as a text": (lambda: agent(tools="abc"), "tools of the agent 'clerk' must be a list of names"),
     "a tool": (lambda: agent(tools=[5]), "tools of the agent 'clerk' must be a list of names"),
     "a model": (lambda: agent(model=5), "model of the agent 'clerk' must be a model that streams"),
@@ -142,7 +142,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "a size of the context": (lambda: delegation(max_context=True), "max_context must be a whole number"),
     "a store": (lambda: delegation(background=5), "background must be a store"),
     "a folder": (lambda: read_agents(cast("Any", "agents")), "folder must be a pathlib.Path"),
-    "a document of arche": (lambda: import_arche(WRONG), "document must be JSON as a text or bytes"),
+    "a document of arche": (lambda: import_arche(WRONG), "document must be JSON as a string or bytes"),
     "a session to export": (lambda: export_arche(WRONG), "session must be an AgentSession"),
     "an event": (lambda: to_sse_event(WRONG), "event must be an event of an AgentRun"),
 }
@@ -163,7 +163,7 @@ async def test_a_wrong_store_is_refused() -> None:
 
 async def test_a_wrong_owner_is_not_stored() -> None:
     async with MemoryStore() as store:
-        with pytest.raises(UsageError, match="owner must be a text"):
+        with pytest.raises(UsageError, match="owner must be a string"):
             await AgentSession.open(store, "s", flow="desk", owner=WRONG)
 
         assert (await store.conversations()) == []

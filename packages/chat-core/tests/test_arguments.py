@@ -177,11 +177,11 @@ REFUSED: dict[str, Callable[[], object]] = {
     "live must be an object with take_turns() and delivered_text(), not 5": lambda: chat().stream(
         conversation(), live=WRONG
     ),
-    "an answer must be a text, a FunctionCall, a ChatError, an Answer or a list of parts, not 5": lambda: (
+    "an answer must be a string, a FunctionCall, a ChatError, an Answer or a list of parts, not 5": lambda: (
         ScriptedProvider(WRONG)
     ),
-    "a part of an answer must be a text, a call or a part, not 5": lambda: ScriptedProvider([WRONG]),
-    "parts must be a list of texts, calls and parts, such as ['Hello.'], not 'x'": lambda: Answer(TEXT),
+    "a part of an answer must be a string, a call or a part, not 5": lambda: ScriptedProvider([WRONG]),
+    "parts must be a list of strings, calls and parts, such as ['Hello.'], not 'x'": lambda: Answer(TEXT),
     "function must be an async function that is not called yet, such as store.due, not 5": lambda: call(WRONG),
     "function must be an async function that is not called yet, such as store.due, not <coroutine": lambda: call(
         started_function()

@@ -121,11 +121,11 @@ async def test_embed_refuses_a_response_with_too_few_vectors() -> None:
 @pytest.mark.parametrize(
     ("texts", "sentence"),
     [
-        ("one text", r"a list of texts, not one text: embed\(\['one text'\]\)"),
-        (b"bytes", "a list of texts, not b'bytes'"),
-        (5, "a list of texts, not 5"),
-        (["a", 5], "a list of texts, but item 1 is 5"),
-        (Messages.from_user("a"), "a list of texts, not Messages"),
+        ("one text", r"a list of strings, not one string: embed\(\['one text'\]\)"),
+        (b"bytes", "a list of strings, not b'bytes'"),
+        (5, "a list of strings, not 5"),
+        (["a", 5], "a list of strings, but item 1 is 5"),
+        (Messages.from_user("a"), "a list of strings, not Messages"),
     ],
 )
 async def test_embed_refuses_arguments_that_are_no_list_of_texts(texts: object, sentence: str) -> None:

@@ -129,7 +129,7 @@ async def test_an_instruction_function_must_return_a_text(returned: Any) -> None
     model = ScriptedProvider("never")
     chat = ChatBuilder().with_model(model).with_instructions(broken).build()
 
-    with pytest.raises(UsageError, match=r"the instructions function .*broken must return a text, not .*; return ''"):
+    with pytest.raises(UsageError, match=r"the instructions function .*broken must return a string, not .*; return ''"):
         await chat.complete(Messages.from_user("hi"))
     assert model.asked == []
 

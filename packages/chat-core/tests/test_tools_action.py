@@ -19,9 +19,9 @@ def test_pause_of_an_action_contains_its_wait() -> None:
 
 
 def test_executed_or_rejected_action_has_no_pause() -> None:
-    with pytest.raises(AssertionError, match="'call_1' is executed, so it cannot pause"):
+    with pytest.raises(AssertionError, match="the policy executes the call 'call_1', so the call does not wait"):
         Execute().pause(WAIT)
-    with pytest.raises(AssertionError, match="'call_1' was rejected, so it cannot pause"):
+    with pytest.raises(AssertionError, match="the policy rejects the call 'call_1', so the call does not wait"):
         Reject("no").pause(WAIT)
 
 

@@ -64,7 +64,7 @@ async def test_a_statement_against_or_before_the_current_fact(memory: SqliteMemo
     ("fields", "text"),
     [
         ({"subject": "user", "predicate": "likes"}, "the field object is missing"),
-        (lives_in("Berlin", text=5), "the field text must be a text, not 5"),
+        (lives_in("Berlin", text=5), "the field text must be a string, not 5"),
         ({**lives_in(""), "object": " "}, "object"),
         (lives_in("Berlin", valid_from="yesterday"), "valid_from must be a time with an offset"),
         (lives_in("Berlin", valid_to="2024-01-01T00:00:00"), "valid_to must be a time with an offset"),

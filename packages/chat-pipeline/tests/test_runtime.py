@@ -47,5 +47,5 @@ async def test_the_types_of_rendered_values_are_checked_before_a_task_runs() -> 
     assert list(check_config(fields, {"url": "x", "n": True})) == [
         (("n",), "'n' in config must be an integer, not bool")
     ]
-    with pytest.raises(TaskError, match="'path' in config must be a text, not int"):
+    with pytest.raises(TaskError, match="'path' in config must be a string, not int"):
         require_config(FileRead({}), {"path": 1})

@@ -88,7 +88,7 @@ async def test_wrong_input_is_refused() -> None:
             await session.send_audio(b"123")
         with pytest.raises(UsageError, match=r"send_audio\(\) needs bytes in the format .*, not str"):
             await session.send_audio("123")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-        with pytest.raises(UsageError, match="needs a text that is not empty, not ''"):
+        with pytest.raises(UsageError, match="needs a string that is not empty, not ''"):
             await session.send_text("")
         with pytest.raises(UsageError, match=r"commit\(\) is for turn_detection"):
             await session.commit()

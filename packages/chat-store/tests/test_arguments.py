@@ -184,7 +184,7 @@ VALUES: list[tuple[str, Callable[..., object], str]] = [
         lambda: MemoryStore(now=any_value(5)),
         "now must be a function that returns a datetime with a time zone, not 5",
     ),
-    ("path", lambda: SqliteStore(any_value(None)), "path must be a string or a pathlib.Path, not None"),
+    ("path", lambda: SqliteStore(any_value(None)), "path must be a string or a Path, not None"),
     ("busy", lambda: SqliteStore("x", busy_seconds=-1), "busy_seconds must be 0 or more .* not -1"),
     ("poll", lambda: SqliteStore("x", poll_seconds=0), "poll_seconds must be positive .* not 0"),
     ("dsn", lambda: PostgresStore(any_value(None)), "dsn must be a string, not None"),

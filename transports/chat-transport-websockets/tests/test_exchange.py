@@ -324,7 +324,7 @@ def test_the_repr_of_a_transport_hides_secrets() -> None:
 
 
 def test_invalid_arguments_are_refused() -> None:
-    with pytest.raises(UsageError, match="max_connections must be 1 or more"):
+    with pytest.raises(UsageError, match="max_connections must be at least 1"):
         WebSocketTransport(max_connections=0)
     with pytest.raises(UsageError, match=r"such as \['graphql-ws'\]"):
         WebSocketTransport(subprotocols="graphql-ws")

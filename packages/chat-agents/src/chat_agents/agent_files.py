@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, Never
 
 from chat_core import ChatProvider, UsageError
+from chat_core.arguments import require_type
 
-from chat_agents.arguments import require_type
 from chat_agents.delegation import Budget, SubAgent
 
 _FENCE: Final = "---"

@@ -110,7 +110,7 @@ def make_read_result_tool(limit: int) -> ToolDefinition:
         """
         text = next((text for found, text in _iterate_results(context.messages) if found == id), None)
         if text is None:
-            msg = f"there is no result with the id {id!r}"
+            msg = f"there is no result with the id {id!r}: use an id from the result of a delegation"
             raise LookupError(msg)
         start = min(max(0, offset), len(text))
         end = min(len(text), start + limit)

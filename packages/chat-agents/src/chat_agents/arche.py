@@ -25,9 +25,9 @@ from chat_core import (
     Turn,
     UsageError,
 )
+from chat_core.arguments import require_type
 from chat_core.json import dumps, loads
 
-from chat_agents.arguments import require_type
 from chat_agents.session import AgentSession, read_object, read_text, read_time
 from chat_agents.usage import RESULT, SessionUsage
 

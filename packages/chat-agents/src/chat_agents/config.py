@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from typing import final
 
 from chat_core import ChatOptions, ContextPolicy, RecallSource, Retry, UsageError
-from chat_core.observer import Observer
-from chat_core.recall import ScopeFunction
-
-from chat_agents.arguments import (
+from chat_core.arguments import (
     argument_error,
     require_callable,
     require_items,
     require_type,
     require_whole,
 )
+from chat_core.observer import Observer
+from chat_core.recall import ScopeFunction
 
 
 @final

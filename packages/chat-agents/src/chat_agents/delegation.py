@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Generic, Never, TypeAlias, cast, final
 
 from chat_core import Action, ChatProvider, CompletionProvider, FunctionCall, Paused, UsageError
+from chat_core.arguments import require_callable, require_items, require_name, require_type, require_whole
 from chat_store import ConversationStore
 from typing_extensions import TypeVar
-
-from chat_agents.arguments import require_callable, require_items, require_name, require_type, require_whole
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
 PauseT = TypeVar("PauseT", bound=Paused)
@@ -89,8 +88,8 @@ class SubAgent(Generic[PauseT_co]):
     def __post_init__(self) -> None:
         require_name("the name of a SubAgent", self.name)
         of = f"of the agent {self.name!r}"
-        require_type(f"description {of}", self.description, str, "a text")
-        require_type(f"instructions {of}", self.instructions, str, "a text")
+        require_type(f"description {of}", self.description, str, "a string")
+        require_type(f"instructions {of}", self.instructions, str, "a string")
         if self.tools is not None:
             require_items(f"tools {of}", self.tools, str, "a list of names of tools, such as ['search'], or None")
         if self.model is not None:

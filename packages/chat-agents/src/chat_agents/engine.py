@@ -23,11 +23,11 @@ from chat_core import (
     Turn,
     UsageError,
 )
+from chat_core.arguments import require_items, require_type
 from chat_core.messages import Content
 from chat_core.messages.storable import find_turn_fault
 from typing_extensions import TypeVar
 
-from chat_agents.arguments import require_items, require_type
 from chat_agents.background import BackgroundAgents
 from chat_agents.config import AgentConfig
 from chat_agents.delegate_tool import MAX_KEPT_RESULT, delegate_tools
@@ -312,7 +312,7 @@ def _to_content(message: str | Sequence[Part | str]) -> Content:
     """
     given = cast("object", message)
     if not isinstance(given, (str, Sequence)):
-        msg = f"the message must be a text or a list of texts and parts, not {given!r}"
+        msg = f"the message must be a string or a list of strings and parts, not {given!r}"
         raise UsageError(msg)
     content = Content.of("user", *((message,) if isinstance(message, str) else message))
     turn = content.turns[0]
@@ -320,6 +320,6 @@ def _to_content(message: str | Sequence[Part | str]) -> Content:
         msg = f"the message is not valid: {fault.where}{fault.message}"
         raise UsageError(msg)
     if all(isinstance(part, Text) and not part.text.strip() for part in turn.parts):
-        msg = "the message is empty: pass a text, or None to continue without a message"
+        msg = "the message is empty: pass a string, or None to continue without a message"
         raise UsageError(msg)
     return content

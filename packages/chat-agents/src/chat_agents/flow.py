@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Never, cast, final, overload
 
 from chat_core import Paused, Reject, RunContext, ToolScope, UsageError, Withhold
+from chat_core.arguments import argument_error, require_items, require_name, require_type
 from typing_extensions import TypeVar
 
-from chat_agents.arguments import argument_error, require_items, require_name, require_type
 from chat_agents.delegation import Delegation
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True, default=Never)
@@ -105,7 +105,7 @@ class PromptFlow(AgentFlow[PauseT_co]):
         """
         require_name("name", name)
         if not isinstance(instructions, str) and not callable(instructions):
-            raise argument_error("instructions", "a text or a function that returns it", instructions)
+            raise argument_error("instructions", "a string or a function that returns it", instructions)
         require_items("scopes", scopes, ToolScope, "a list of tool scopes, such as [ScopedCollection(tools, policy)]")
         if delegation is not None:
             require_type("delegation", delegation, Delegation, "a Delegation or None")

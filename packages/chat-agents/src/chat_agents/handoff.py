@@ -14,10 +14,10 @@ from chat_core import (
     ToolOutput,
     UsageError,
 )
+from chat_core.arguments import require_type
 from chat_core.tools import FixedScope
 from typing_extensions import TypeVar
 
-from chat_agents.arguments import require_type
 from chat_agents.flow import AgentFlow, require_flow
 
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)
@@ -45,7 +45,7 @@ class Handoff(FixedScope[PauseT_co]):
             UsageError: the flow has no name, or its name cannot be part of the tool's name.
         """
         require_flow(flow)
-        require_type("description", description, str, "a text that describes when to hand over")
+        require_type("description", description, str, "a string that describes when to hand over")
         self._flow = flow
         tools = ToolCollection()
 

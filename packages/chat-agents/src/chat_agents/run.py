@@ -182,7 +182,7 @@ class AgentRun(Generic[PauseT_co]):
         if inspect.isawaitable(text):
             text = await text
         if not isinstance(cast("object", text), str):
-            msg = f"instructions() of {type(self._settings.flow).__name__} must return a text, not {text!r}"
+            msg = f"instructions() of {type(self._settings.flow).__name__} must return a string, not {text!r}"
             raise UsageError(msg)
         if not text:
             return defaults

@@ -9,6 +9,7 @@ from typing import Final, cast, final
 from uuid import uuid4
 
 from chat_core import ChatError, ConversationBusyError, InvalidDocumentError, Messages, NewerVersionError, UsageError
+from chat_core.arguments import argument_error, require_name, require_type
 from chat_core.json import dump_bytes, dumps, loads
 from chat_store import (
     ConversationClosedError,
@@ -20,7 +21,6 @@ from chat_store import (
     UnknownConversationError,
 )
 
-from chat_agents.arguments import argument_error, require_name, require_type
 from chat_agents.handoff import flow_after_handoffs
 from chat_agents.usage import Imported, SessionUsage
 
@@ -339,7 +339,7 @@ def read_object(document: str | bytes) -> dict[str, object]:
         InvalidDocumentError: the document is not a JSON object.
         UsageError: the document is not a text or bytes.
     """
-    require_type("document", document, (str, bytes), "JSON as a text or bytes")
+    require_type("document", document, (str, bytes), "JSON as a string or bytes")
     try:
         value = loads(document)
     except ValueError as error:
@@ -375,7 +375,7 @@ def read_text(fields: Mapping[str, object], name: str, path: str = "", *, empty:
     """
     value = fields.get(name)
     if not isinstance(value, str) or not (value.strip() or empty):
-        msg = f"{name} must be a text, not {value!r}"
+        msg = f"{name} must be a string, not {value!r}"
         raise InvalidDocumentError(msg, path=f"{path}.{name}" if path else name)
     return value
 

@@ -7,9 +7,9 @@ import re
 from typing import TypeAlias
 
 from chat_core import File, Paused, UsageError, Wait
+from chat_core.arguments import argument_error
 from chat_core.json import dumps, find_fault
 
-from chat_agents.arguments import argument_error
 from chat_agents.events import AgentEvent, Data, Done, Error, Text, ToolStatus
 
 _LINE_END = re.compile("\r\n|\r|\n")

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, final
 
 from chat_core import Action, FunctionCall, Paused, ToolDefinition, ToolScope
+from chat_core.arguments import require_items
 from typing_extensions import TypeVar
-
-from chat_agents.arguments import require_items
 
 PauseT = TypeVar("PauseT", bound=Paused)
 PauseT_co = TypeVar("PauseT_co", bound=Paused, covariant=True)

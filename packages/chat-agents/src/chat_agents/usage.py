@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Final, cast, final
 
 from chat_core import InvalidDocumentError, Messages, Role, Summary, Turn, Usage
+from chat_core.arguments import require_type, require_whole
 from chat_core.messages import APPLICATION
 
 RESULT: Final = "delegation"
@@ -144,6 +145,8 @@ class Imported:
 
 
 def _turns_after(messages: Messages, after: int) -> list[tuple[Role, Turn]]:
+    require_type("messages", messages, Messages, "a Messages object")
+    require_whole("after", after, 0)
     turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in messages for turn in content.turns]
     return turns[after:]
 

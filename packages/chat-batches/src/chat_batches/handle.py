@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self, cast, final
 
+from chat_core.arguments import require_type
 from chat_core.batches import Batch, request_id
 from chat_core.errors import InvalidDocumentError
 from chat_core.json import dumps, loads_limited
@@ -77,7 +78,9 @@ class BatchHandle:
 
         Raises:
             InvalidDocumentError: the text is not a valid handle.
+            UsageError: `text` is neither a string nor bytes.
         """
+        require_type("text", text, (str, bytes), "a string or bytes")
         try:
             value = loads_limited(text)
         except ValueError as error:

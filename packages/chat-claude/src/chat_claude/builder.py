@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Self, final
 
+from chat_core.arguments import require_whole
 from chat_core.errors import UsageError
 from chat_core.messages import FinishReason
 from chat_core.wire.connection import (
@@ -66,9 +67,7 @@ class _Configurable(ConnectionBuilder[Settings]):
 
         Without this method the limit is 16,000 tokens, or less for older models.
         """
-        if limit < 1:
-            msg = f"with_max_tokens() needs at least 1, not {limit!r}"
-            raise UsageError(msg)
+        require_whole("limit of with_max_tokens()", limit, 1)
         return self._with(replace(self._settings, max_tokens=limit))
 
     def with_strict_tools(self) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
+from chat_core.arguments import require_type
 from chat_core.errors import UsageError
 from chat_core.messages import File, Opaque, ProviderPart, Text
 from chat_core.wire.shapes import Json
@@ -99,6 +100,7 @@ def search_result(
 
 
 def _with_fields(part: PartT, fields: Json, provider: str) -> PartT:
+    require_type("part", part, (Text, File), "a Text or a File")
     opaque = part.opaque
     if opaque is not None and opaque.provider != provider:
         msg = (

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, final
 
+from chat_core.arguments import require_text
+
 _FAMILY_FIRST: Final = re.compile(r"claude-[a-z]+-(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 _VERSION_FIRST: Final = re.compile(r"claude-(\d)(?:[-.](\d{1,2}))?-[a-z]+|claude-(?:v?[12]\b|instant)")
 
@@ -53,6 +55,7 @@ class Abilities:
 
 def abilities(model: str) -> Abilities:
     """Return the capabilities of the model named `model`."""
+    require_text(model=model)
     version = _parse_version(model)
     if version < LIMIT_8K_SINCE:
         max_tokens = 4_096

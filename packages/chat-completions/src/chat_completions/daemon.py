@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Self, final
 from urllib.parse import urlsplit
 
+from chat_core.arguments import require_text
 from chat_core.errors import InvalidResponseError, NotFoundError, StreamTruncatedError, TransportError, UsageError
 from chat_core.json import dump_bytes, loads
 from chat_core.transport.protocol import Transport
@@ -41,6 +42,7 @@ def host_url(host: str) -> str:
     Raises:
         UsageError: `host` is invalid.
     """
+    require_text(host=host)
     text = host.strip().strip("\"'").strip()
     scheme, separator, rest = text.rpartition("://")
     name = port = url = None

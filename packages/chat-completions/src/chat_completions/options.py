@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, final
 
+from chat_core.arguments import require_items, require_optional_text, require_text
 from chat_core.messages import FinishReason
 
 DEFAULT_PROVIDER = "chat-completions"
@@ -140,9 +141,14 @@ class Dialect:
     """Cache key for encoded tools. It contains every setting that affects how tools are encoded."""
 
     def __post_init__(self) -> None:
+        require_text(provider=self.provider, system_role=self.system_role, reasoning_replay=self.reasoning_replay)
+        require_optional_text(reasoning_field=self.reasoning_field)
+        for name, allowed in (("files", self.files), ("url_files", self.url_files)):
+            if allowed is not None or name == "url_files":
+                require_items(name, allowed, str, "a tuple of kinds of files, such as ('image',)")
         # A string caches its hash. A tuple would be hashed again for each turn of a long conversation.
         kinds = f"{'any' if self.files is None else ','.join(self.files)} {','.join(self.url_files)}"
-        flags = f"{self.short_call_ids:d}{self.null_content:d}{self.reasoning_required:d}{kinds}"
+        flags = f"{bool(self.short_call_ids):d}{bool(self.null_content):d}{bool(self.reasoning_required):d}{kinds}"
         parts = (self.provider, self.system_role, self.reasoning_replay, self.reasoning_field or "", flags)
         object.__setattr__(self, "turn_key", "\x1f".join(("chat-completions", *parts)))
         object.__setattr__(self, "tools_key", f"chat-completions\x1f{self.strict_tools}\x1f{self.strict_rewrite}")

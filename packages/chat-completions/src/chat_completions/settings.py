@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self, TypedDict, final
 
-from chat_core.errors import UsageError
+from chat_core.arguments import require_whole
 from chat_core.transport.protocol import Transport
 from chat_core.wire.connection import (
     AddressBuilder,
@@ -79,9 +79,8 @@ class Settings(Connection):
             UsageError: a number is less than 1.
         """
         for name, value in (("dimensions", dimensions), ("max_batch", max_batch)):
-            if value is not None and value < 1:
-                msg = f"{name} must be at least 1, not {value!r}"
-                raise UsageError(msg)
+            if value is not None:
+                require_whole(name, value, 1)
         batch = self.preset.max_embedding_batch if max_batch is None else max_batch
         return replace(self, dialect=replace(self.dialect, dimensions=dimensions), max_embedding_batch=batch)
 

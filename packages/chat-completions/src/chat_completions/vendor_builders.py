@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, Self, TypeAlias, final, overload
 
+from chat_core.arguments import require_type
 from chat_core.errors import UsageError
 
 from chat_completions.client import CompletionsChatProvider, CompletionsProvider
@@ -167,8 +168,9 @@ def vendor_builder(preset: Preset[Embeddings]) -> ChatVendorBuilder | FixedVendo
         preset: one of the presets of this package, or a `Preset` of your own.
 
     Raises:
-        UsageError: the vendor has a separate builder class, such as `OllamaBuilder`.
+        UsageError: the vendor has a separate builder class, such as `OllamaBuilder`, or `preset` is not a `Preset`.
     """
+    require_type("preset", preset, Preset, "a Preset, such as GROQ")
     if preset.own_builder:
         msg = f"{preset.title} has its own builder: use {preset.own_builder}()"
         raise UsageError(msg)
@@ -199,7 +201,7 @@ class _HuggingFace(VendorState):
     def _with_suffix(self, name: str) -> Self:
         """Return a builder that appends `:name` to the model's name, which tells the router how to pick a provider."""
         settings = self._settings
-        if not name or ":" in name:
+        if not isinstance(name, str) or not name or ":" in name:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             msg = f"expected the name of an inference provider such as 'groq', not {name!r}"
             raise UsageError(msg)
         if ":" in settings.dialect.model:

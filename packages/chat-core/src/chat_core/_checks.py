@@ -120,7 +120,7 @@ def require_memory(memory: object, scope: object) -> None:
 def require_instructions(instructions: object) -> None:
     """Raise `UsageError` unless `instructions` is a string or a function."""
     if not isinstance(instructions, str) and not callable(instructions):
-        msg = f"with_instructions() needs a text, or a function of the RunContext, not {instructions!r}"
+        msg = f"with_instructions() needs a string, or a function of the RunContext, not {instructions!r}"
         raise UsageError(msg)
 
 
@@ -159,7 +159,11 @@ def require_observer(observer: object) -> None:
 def require_clock(now: object, method: str) -> None:
     """Raise `UsageError` unless `now()` returns a timezone-aware datetime. The error message names `method`."""
     require_hook(now, method)
-    time = cast("Callable[[], object]", now)()
+    try:
+        time = cast("Callable[[], object]", now)()
+    except TypeError as error:
+        msg = f"{method} needs a function without parameters that returns the time; it raised: {error}"
+        raise UsageError(msg) from error
     if not isinstance(time, datetime) or time.utcoffset() is None:
         msg = f"{method} needs timezone-aware datetimes, not {time!r}: return datetime.now(timezone.utc)"
         raise UsageError(msg)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeVar, cas
 
 import typing_extensions
 
-from chat_core._arguments import argument_error
 from chat_core._loop import Task, loop_holder
+from chat_core.arguments import argument_error
 from chat_core.conversation import Conversation
 from chat_core.embed import Texts
 from chat_core.engine.stream import ChatStream

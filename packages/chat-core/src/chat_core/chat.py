@@ -14,7 +14,7 @@ from typing import Any, Generic, Never, Self, TypeAlias, cast, final
 from typing_extensions import TypeVar
 
 from chat_core import blocking
-from chat_core._arguments import argument_error, require_text
+from chat_core.arguments import argument_error, require_text, require_type
 from chat_core.blocking import BlockingChat, BlockingEmbeddingsChat, BlockingStreamingChat
 from chat_core.conversation import Conversation
 from chat_core.embed import Texts, embed
@@ -62,6 +62,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
 
     def __init__(self, plan: ChatPlan[OutT_co, PauseT_co], /) -> None:
         """Create the chat from its configuration. The arguments are internal: use `ChatBuilder` instead."""
+        require_type("plan", plan, ChatPlan, "a configuration: use ChatBuilder().with_model(...).build()")
         self._plan = plan
 
     def __repr__(self) -> str:
@@ -417,7 +418,7 @@ def _require_inputs(method: str, messages: object, inject: object, owner: object
         msg = f"inject of {method} must map types to values, such as {{User: user}}, but it has the key {names[0]!r}"
         raise UsageError(msg)
     if owner is not None and not isinstance(owner, str):
-        msg = f"owner of {method} must be a text, not {type(owner).__name__}"
+        msg = f"owner of {method} must be a string, not {type(owner).__name__}"
         raise UsageError(msg)
     if owner is not None and not isinstance(messages, Messages):
         msg = f"owner of {method} is for plain messages: a stored conversation has the owner it was created with"

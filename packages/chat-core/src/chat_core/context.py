@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast, final
 
 from chat_core import model_texts
-from chat_core._arguments import argument_error, require_text
+from chat_core.arguments import argument_error, require_text
 from chat_core.errors import ChatError, ContextLengthError, InvalidResponseError, UsageError
 from chat_core.json import dumps
 from chat_core.messages import File, Messages, Part, Role, Text, Tool, Turn, View

@@ -216,12 +216,12 @@ def _require_one_vector_per_text(response: EmbeddingsResponse, texts: Sequence[s
 
 def _require_texts(texts: object) -> None:
     if isinstance(texts, str):
-        msg = f"embed() needs a list of texts, not one text: embed([{texts!r}])"
+        msg = f"embed() needs a list of strings, not one string: embed([{texts!r}])"
         raise UsageError(msg)
     if not isinstance(texts, Sequence) or isinstance(texts, (bytes, bytearray)):
-        msg = f"embed() needs a list of texts, not {texts!r}"
+        msg = f"embed() needs a list of strings, not {texts!r}"
         raise UsageError(msg)
     for index, text in enumerate(cast("Sequence[object]", texts)):
         if not isinstance(text, str):
-            msg = f"embed() needs a list of texts, but item {index} is {text!r}"
+            msg = f"embed() needs a list of strings, but item {index} is {text!r}"
             raise UsageError(msg)

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast, final
 
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.provider import ChatProvider, CompletionProvider, EmbeddingsProvider
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, final, get_args, runtime_checkable
 
-from chat_core._arguments import argument_error, require_text
+from chat_core.arguments import argument_error, require_text
 from chat_core.errors import UnsupportedOptionError, UsageError
 
 ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -163,7 +163,10 @@ class ChatOptions:
         Raises:
             UnsupportedOptionError: one of `names` is set.
         """
+        require_text(provider=provider)
         for name in names:
+            if name not in tuple(self.__dataclass_fields__):
+                raise argument_error("names", "names of options, such as 'seed'", name)
             value: object = getattr(self, name)
             if value is not None:
                 msg = f"{provider} does not support the option {name}={value!r}: remove it or use another provider"
@@ -201,7 +204,7 @@ _ALLOWED: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
         "in seconds and more than 0, such as 30.0",
         lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0,
     ),
-    "instructions": ("a text or Instructions(...)", lambda value: isinstance(value, (str, Instructions))),
+    "instructions": ("a string or Instructions(...)", lambda value: isinstance(value, (str, Instructions))),
     "extras": ("a tuple of provider options, such as (ClaudeOptions(),)", partial(_is_tuple, kind=ProviderOptions)),
 }
 """Description of the allowed values of each option, with a function that checks a value."""

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, final, overload, runtime_checkable
 
+from chat_core.arguments import require_items
 from chat_core.deltas import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages, Turn
@@ -112,6 +113,7 @@ class ToolDeclarations(Sequence[ToolDeclaration]):
     __slots__ = ("_encodings", "_items")
 
     def __init__(self, items: Sequence[ToolDeclaration] = ()) -> None:
+        require_items("items", items, ToolDeclaration, "a sequence of ToolDeclaration objects")
         self._items = tuple(items)
         self._encodings: dict[Hashable, bytes] = {}
 
@@ -139,7 +141,7 @@ class ToolDeclarations(Sequence[ToolDeclaration]):
             raise UsageError(msg)
 
     def encoded(self, key: Hashable, encode: Callable[[Sequence[ToolDeclaration]], bytes]) -> bytes:
-        """Return the declarations encoded by `encode`. The result is cached under `key`.
+        """Return the declarations encoded by `encode`. The result is cached under `key`. The arguments are not checked.
 
         Args:
             key: cache key that identifies the codec and its configuration.

@@ -9,7 +9,7 @@ from typing import Generic, Literal, Self, TypeAlias, cast, final
 
 from typing_extensions import TypeVar
 
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error, require_type
 from chat_core.event_json import JsonEvent, JsonRecord
 from chat_core.messages import (
     Approved,
@@ -259,7 +259,12 @@ class Paused(JsonEvent):
         return _REASONS[kinds.pop()] if len(kinds) == 1 else "Mixed"
 
     def join(self: PauseT, other: Paused, /) -> PauseT:  # noqa: PYI019 - mypy reads Self in a final class as the class
-        """Combine two pauses into one with all waits of both and the sum of their usage."""
+        """Combine two pauses into one with all waits of both and the sum of their usage.
+
+        Raises:
+            UsageError: `other` is not a `Paused`.
+        """
+        require_type("other", other, Paused, "a Paused")
         return replace(self, waiting=(*self.waiting, *other.waiting), usage=self.usage + other.usage)
 
     def prefixed(self: PauseT, tool_id: str, /) -> PauseT:  # noqa: PYI019 - as above

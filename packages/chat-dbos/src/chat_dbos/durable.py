@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias, TypedDict, final
 
 from chat_core import AnyChat
+from chat_core.arguments import require_text, require_type
 from chat_core.errors import UsageError
 from chat_store import ConversationStore, UnknownConversationError
 from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync, WorkflowSerializationFormat
@@ -115,6 +116,8 @@ class DurableChats:
         timing: WorkflowTiming | None = None,
     ) -> None:
         self._store = store
+        require_type("chats", chats, Mapping, "a mapping of names to chats")
+        require_text(name=name)
         self._chats = dict(chats)
         self._name = name
         self._queue = queue

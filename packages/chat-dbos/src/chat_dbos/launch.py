@@ -6,12 +6,13 @@ import asyncio
 import os
 import sqlite3
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
+from chat_core.arguments import require_type
 from chat_core.concurrency import finish
 from chat_core.errors import UsageError
 from dbos import DBOS, DBOSConfig
@@ -46,6 +47,7 @@ async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncG
     Raises:
         UsageError: `executor_id` is missing, or DBOS cannot use this Python's version of SQLite.
     """
+    require_type("config", config, Mapping, "a DBOSConfig")
     _require_usable_database(config)
     if not (config.get("executor_id") or os.environ.get("DBOS__VMID")):
         msg = (

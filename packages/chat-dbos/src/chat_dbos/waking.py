@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from chat_core.arguments import require_text
 from dbos import DBOS, DBOSClient, WorkflowStatus
 
 TOPIC = "decided"
@@ -52,4 +53,5 @@ async def workflows_of(
 
 def prefix_of(conversation_id: str) -> str:
     """Return the common prefix of the ids of a conversation's workflows. No other conversation has the same prefix."""
-    return f"chat/{quote(conversation_id, safe='')}/"
+    require_text(conversation_id=conversation_id)
+    return f"chat/{quote(conversation_id, safe='', errors='surrogatepass')}/"

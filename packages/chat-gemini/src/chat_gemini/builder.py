@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 from typing import Final, Literal, Self, final
 
+from chat_core.arguments import require_text, require_whole
 from chat_core.errors import UsageError
 from chat_core.wire.connection import (
     AUTHORIZATION,
@@ -61,6 +62,7 @@ class _Configurable(AddressBuilder[Settings]):
         Raises:
             UsageError: the project or the location is malformed.
         """
+        require_text(project=project, location=location)
         if PROJECT.fullmatch(project) is None or LOCATION.fullmatch(location) is None:
             msg = (
                 "with_vertex() needs a project id and a location, such as ('my-project', 'europe-west4'), "
@@ -129,9 +131,8 @@ class GeminiBuilder(_Configurable):
         """
         limits = {"max_batch": max_batch, "max_characters": max_characters, "concurrency": concurrency}
         for name, value in {"dimensions": dimensions, **limits}.items():
-            if value is not None and value < 1:
-                msg = f"{name} must be at least 1, not {value!r}"
-                raise UsageError(msg)
+            if value is not None:
+                require_whole(name, value, 1)
         settings = replace(
             self._settings,
             model=_model_name("with_embedding_model", model),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, final
 
+from chat_core.arguments import require_number
 from chat_core.errors import UsageError
 from chat_core.wire.shapes import Json
 
@@ -63,6 +64,8 @@ class GoogleSearchRetrieval:
     threshold: float | None = None
 
     def __post_init__(self) -> None:
+        if self.threshold is not None:
+            require_number("threshold", self.threshold)
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             msg = f"threshold must be between 0 and 1, not {self.threshold!r}"
             raise UsageError(msg)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
 
+from chat_core.arguments import require_optional_text, require_text
+
 DEFAULT_PROVIDER = "gemini"
 
 Schemas: TypeAlias = Literal["json", "openapi"]
@@ -154,8 +156,10 @@ class Dialect:
     """Cache key for encoded tools. It contains every setting that affects how tools are encoded."""
 
     def __post_init__(self) -> None:
+        require_text(provider=self.provider)
+        require_optional_text(stand_in=self.stand_in)
         # Strings cache their hash. A tuple would be hashed again for each turn of a long history.
-        parts = ("gemini-wire", self.provider, f"{self.files_in_results:d}", self.stand_in or "")
+        parts = ("gemini-wire", self.provider, f"{bool(self.files_in_results):d}", self.stand_in or "")
         object.__setattr__(self, "turn_key", "\x1f".join(parts))
         object.__setattr__(self, "tools_key", f"gemini-wire\x1f{self.schemas}")
 

@@ -150,7 +150,7 @@ class Channel:
         self.publish("ended", outcome=outcome, detail=detail)
 
     def handle_event(self, event: object) -> None:
-        """Publish a page event for an event of a run, if pages need it."""
+        """Send an event of a run to the open pages if it changes what they show."""
         match event:
             case TextDelta(text) | StructuredDelta(text):
                 self._text.append(text)

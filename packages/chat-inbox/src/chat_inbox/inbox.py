@@ -13,6 +13,7 @@ from typing import Any, Final, Self, cast, final
 import anyio
 from chat_core import AnyChat, Chat
 from chat_core.approvals import ApprovalKeys, MayDecide, Principal
+from chat_core.arguments import require_number, require_type
 from chat_core.clock import utc_now
 from chat_core.errors import UsageError
 from chat_store import ConversationStore
@@ -91,6 +92,9 @@ class Inbox:
         grace_seconds: float = 10.0,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
+        if secret is not None:
+            require_type("secret", secret, bytes, "bytes")
+        require_number("grace_seconds", grace_seconds)
         if secret is not None and len(secret) < _MIN_SECRET_BYTES:
             msg = (
                 f"secret has {len(secret)} bytes, but needs {_MIN_SECRET_BYTES}: create it with secrets.token_bytes(32)"

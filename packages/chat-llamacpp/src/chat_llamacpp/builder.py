@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, final
 
 from chat_completions import CompletionsProvider, Dialect, Endpoint
+from chat_core.arguments import require_path
 from chat_core.errors import UsageError
 
 from chat_llamacpp.server import Pooling, Settings
@@ -34,6 +35,7 @@ class LlamaCppBuilder:
         Raises:
             UsageError: the file does not exist.
         """
+        require_path("path", path)
         path = Path(path)
         if not path.is_file():
             msg = f"with_model_path() needs a GGUF file, but {str(path)!r} is not a file"
@@ -122,7 +124,7 @@ class ReadyLlamaCppBuilder:
 
 
 def _require_positive(method: str, value: int) -> int:
-    if value < 1:
+    if not isinstance(value, int) or value < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
         msg = f"{method} needs an integer of at least 1, not {value!r}"
         raise UsageError(msg)
     return value

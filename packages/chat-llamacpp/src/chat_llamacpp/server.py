@@ -75,7 +75,7 @@ Load: TypeAlias = Callable[[Settings, bool, Stopped], Engine | None]
 
 @final
 class Server:
-    """A model that the first request loads. Call its methods only from jobs in the thread of its `worker`."""
+    """A local model, loaded on the first request. Its methods must run in the thread of its `worker`."""
 
     __slots__ = ("_embedding", "_engine", "_load", "_settings", "worker")
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Final, final
 
+from chat_core.arguments import require_type
 from chat_core.errors import TransportError
 from chat_core.json import dump_bytes, loads
 from chat_core.transport import Event, EventStream, Headers, Request, Response
@@ -53,6 +54,7 @@ class LlamaCppTransport:
             TransportError: the decoding failed, or produced nothing within the idle timeout.
         """
         try:
+            require_type("request", request, Request, "a Request")
             body = await (self._embed_texts if request.path.endswith(_EMBEDDINGS) else self._complete_chat)(request)
         except TransportError as error:
             if error.status is None:
@@ -144,6 +146,7 @@ class _Events:
 
 
 def _parse_chat_request(request: Request) -> Constrained:
+    require_type("request", request, Request, "a Request")
     if not request.path.endswith(_CHAT):
         message = f"unknown path {request.path!r}; this transport serves {_CHAT!r} and {_EMBEDDINGS!r}"
         raise status_error(404, {"message": message, "type": "not_found_error"})

@@ -11,6 +11,7 @@ from typing import Any, cast, final
 import anyio
 from anyio.abc import TaskGroup
 from chat_core import ToolCollection, ToolContext
+from chat_core.arguments import require_number, require_whole
 from chat_core.errors import UsageError
 from mcp import types
 
@@ -69,9 +70,8 @@ async def mcp_tools(
             Or `max_retries` is not a whole number of at least 0.
     """
     _require_server(server)
-    if isinstance(max_retries, bool) or not isinstance(max_retries, int) or max_retries < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-        msg = f"max_retries must be a whole number of at least 0, not {max_retries!r}"
-        raise UsageError(msg)
+    require_number("connect_timeout", connect_timeout)
+    require_whole("max_retries", max_retries, 0)
     settings = _Settings(prefix, _parse_names(without), timeout, trusted, max_pages, max_structured_bytes)
     session = Session(server, max_response_bytes, max_retries)
     failure: Exception | None = None

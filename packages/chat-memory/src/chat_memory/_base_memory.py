@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Self, TypeVar, cast
 
+from chat_core.arguments import require_type, require_whole
 from chat_core.clock import to_utc, utc_clock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
@@ -29,6 +30,7 @@ from chat_memory.facts import (
     normalize,
     require_name,
     require_short,
+    require_text,
 )
 from chat_memory.graph import Entity, Graph, MemoryStats, Neighbor, Relation
 from chat_memory.passages import Document, Passage, ScopeChanges, TextMatch
@@ -418,6 +420,7 @@ class BaseMemory:
 
     async def scopes(self, *, after: str = "", limit: int = 100) -> list[str]:
         """Implement `Memory.scopes()`."""
+        require_text(after, "after")
         _require_positive(limit=limit)
 
         def read() -> list[str]:
@@ -445,6 +448,8 @@ class BaseMemory:
 
     async def declare(self, *, multi: Iterable[str] = (), single: Iterable[str] = ()) -> None:
         """Implement `Memory.declare()`."""
+        for parameter, names in (("multi", multi), ("single", single)):
+            require_type(parameter, names, Iterable, "names of predicates")
         several, one = (
             {require_short(normalize(require_name(name, "a predicate")), "a predicate") for name in names}
             for names in (multi, single)
@@ -492,6 +497,4 @@ def _optional_microseconds(time: datetime | None, name: str) -> int | None:
 
 def _require_positive(**limits: int) -> None:
     for name, value in limits.items():
-        if value < 1:
-            msg = f"{name} must be at least 1, not {value}"
-            raise UsageError(msg)
+        require_whole(name, value, 1)

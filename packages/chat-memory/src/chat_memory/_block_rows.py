@@ -13,7 +13,7 @@ class BlockRows:
     """The core blocks of one scope, in one transaction.
 
     Args:
-        session: the transaction.
+        session: the database session of an open transaction.
         scope: the key of the scope's row.
     """
 

@@ -33,7 +33,7 @@ class DocumentRows:
     """The passages, texts and vectors of one scope, in one transaction.
 
     Args:
-        session: the transaction.
+        session: the database session of an open transaction.
         scope: the key of the scope's row.
         now: the time of the transaction.
     """

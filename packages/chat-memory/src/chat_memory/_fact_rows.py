@@ -76,7 +76,7 @@ class FactRows:
     """The facts of one scope, in one transaction.
 
     Args:
-        session: the transaction.
+        session: the database session of an open transaction.
         scope: the key of the scope's row.
         name: the name of the scope.
         now: the time of the transaction.
@@ -106,7 +106,7 @@ class FactRows:
             return self._parse_outcome(id, str(rows[0][0]))
         columns = self._statement_columns(statement)
         entry = _new_entry(fact, columns, place.object, name)
-        outcome = self._classify(self._competing_entries(place), entry)
+        outcome = self._classify(self._alternative_entries(place), entry)
         self._session.execute(INSERT_STATEMENT, {**columns, "fact": fact, "name": name, "outcome": dumps(outcome)})
         self._link_entities(fact, place, statement.entities)
         self._recompute_periods(place)
@@ -221,13 +221,13 @@ class FactRows:
         for place in places:
             self._recompute_periods(place)
 
-    # --- Where facts compete -----------------------------------------------------------------------------------------
+    # --- Which facts are current -------------------------------------------------------------------------------------
 
     def _is_multi_valued(self, predicate: str) -> bool:
         return predicate in read_multi_valued(self._session)
 
-    def _competition_condition(self, place: _Place) -> tuple[str, dict[str, Value]]:
-        """Return an SQL condition that selects the facts that compete with a fact, and its parameters."""
+    def _alternatives_condition(self, place: _Place) -> tuple[str, dict[str, Value]]:
+        """Return an SQL condition for the facts of which one can be current at a time, and its parameters."""
         values: dict[str, Value] = {"scope": self._scope, "subject": place.subject, "predicate": place.predicate}
         condition = "f.scope = :scope AND f.subject = :subject AND f.predicate = :predicate"
         if self._is_multi_valued(place.predicate):
@@ -235,13 +235,13 @@ class FactRows:
             condition += " AND f.object = :object"
         return condition, values
 
-    def _competing_entries(self, place: _Place) -> list[Entry]:
-        condition, values = self._competition_condition(place)
+    def _alternative_entries(self, place: _Place) -> list[Entry]:
+        condition, values = self._alternatives_condition(place)
         return [parse_entry(row) for row in self._session.execute(SELECT_ENTRIES + condition, values)]
 
     def _recompute_periods(self, place: _Place) -> None:
-        """Compute and store the periods of all facts that compete with a fact."""
-        condition, values = self._competition_condition(place)
+        """Compute and store in which periods each fact with this subject and predicate is current."""
+        condition, values = self._alternatives_condition(place)
         self._session.execute(
             "DELETE FROM chat_memory_periods WHERE fact IN "  # noqa: S608 - our own names
             f"(SELECT f.key FROM chat_memory_facts f WHERE {condition})",
@@ -256,7 +256,7 @@ class FactRows:
                 "ends": period.ends,
                 "statement": period.statement,
             }
-            for period in timeline(self._competing_entries(place))
+            for period in timeline(self._alternative_entries(place))
         ]
         self._session.execute_many(INSERT_PERIOD, rows)
 

@@ -34,7 +34,7 @@ class GraphRows:
     """The entities and relations of one scope, in one transaction.
 
     Args:
-        session: the transaction.
+        session: the database session of an open transaction.
         scope: the key of the scope's row.
     """
 

@@ -17,7 +17,7 @@ class RecordRows:
     """The records of one scope, in one transaction.
 
     Args:
-        session: the transaction.
+        session: the database session of an open transaction.
         scope: the key of the scope's row.
     """
 

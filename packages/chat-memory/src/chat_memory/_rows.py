@@ -18,7 +18,7 @@ class Rows:
     """Access to the tables of one scope within one transaction.
 
     Attributes:
-        session: the transaction.
+        session: the database session of an open transaction.
         scope: the key of the scope's row.
         name: the name of the scope.
         now: the time of the transaction.

@@ -35,7 +35,7 @@ def read_stats(session: Session, scope: int, now: int) -> MemoryStats:
     """Return the numbers of facts, entities, documents and other rows in a scope.
 
     Args:
-        session: the transaction.
+        session: the database session of an open transaction.
         scope: the key of the scope's row.
         now: the current time, in microseconds.
     """
@@ -47,7 +47,7 @@ def read_revision(session: Session, scope: int) -> int:
     """Return the revision of a scope, which is 0 if nothing is stored in the scope.
 
     Args:
-        session: the transaction.
+        session: the database session of an open transaction.
         scope: the key of the scope's row.
     """
     rows = session.execute(_REVISION, {"scope": scope})

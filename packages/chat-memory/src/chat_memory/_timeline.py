@@ -1,7 +1,9 @@
-"""The periods in which facts are current, computed from statements that compete with each other.
+"""The periods in which facts are current, computed from the statements about them.
 
-Statements of one subject and one single-valued predicate compete. For a multi-valued predicate, only statements of the
-same object compete, which means that they reinforce each other.
+A single-valued predicate, such as `lives_in`, has one current object for each subject at any time. Statements about the
+same subject and predicate are therefore alternatives, and `open_entries()` decides which of them is current. The
+statements of a multi-valued predicate, such as `likes`, are alternatives only if their objects are equal too. Such
+statements support the same fact.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ def open_entries(entries: Iterable[Entry], at: int) -> list[Entry]:
     candidates.
 
     Args:
-        entries: the statements that compete.
+        entries: all statements about one subject and predicate. For a multi-valued predicate, those about one object.
         at: the time, in microseconds.
     """
     latest: dict[int, Entry] = {}
@@ -93,7 +95,7 @@ def timeline(entries: Sequence[Entry]) -> list[Period]:
     """Return the periods of all facts, ordered by kind and beginning.
 
     Args:
-        entries: the statements that compete, in any order.
+        entries: the statements, as for `open_entries()`, in any order.
     """
     moments = sorted({time for entry in entries for time in (entry.valid_from, entry.valid_to)} - {FOREVER})
     by_start = sorted(entries, key=lambda entry: entry.order)

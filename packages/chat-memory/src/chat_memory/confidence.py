@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from chat_core.arguments import require_number, require_time, require_type
 from chat_core.errors import UsageError
 
 from chat_memory.facts import Fact
@@ -31,6 +32,8 @@ class ConfidenceSettings:
     floor: float = 0.3
 
     def __post_init__(self) -> None:
+        for name in ("boost", "max_boost", "fresh_days", "stale_days", "floor"):
+            require_number(name, getattr(self, name))
         if not (self.boost >= 0 and self.max_boost >= 1 and 0 <= self.floor <= 1):
             msg = f"boost must be at least 0, max_boost at least 1, and floor between 0 and 1: {self}"
             raise UsageError(msg)
@@ -50,6 +53,9 @@ def effective_confidence(fact: Fact, now: datetime, settings: ConfidenceSettings
         now: the current time.
         settings: the factors.
     """
+    require_type("fact", fact, Fact, "a Fact")
+    require_time("now", now)
+    require_type("settings", settings, ConfidenceSettings, "ConfidenceSettings(...)")
     if fact.status not in ("current", "candidate"):
         return 0.0
     boost = min(1 + settings.boost * fact.reinforcements, settings.max_boost)

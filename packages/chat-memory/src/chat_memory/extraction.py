@@ -43,7 +43,7 @@ class ExtractedFact:
         subject: what the fact is about, such as "user" or "parcel 17".
         predicate: the property, such as "lives in".
         object: the value of the property, such as "Berlin".
-        certainty: how the transcript supports the fact.
+        certainty: how strongly the transcript supports the fact.
         turn: the index of the turn that supports it. Default: the last turn of the transcript.
     """
 

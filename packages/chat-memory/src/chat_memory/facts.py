@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Final, Literal, TypeAlias
 from unicodedata import normalize as normalize_unicode
 
+from chat_core.arguments import argument_error, require_items, require_number
 from chat_core.clock import to_utc
 from chat_core.errors import UsageError
 
@@ -49,6 +50,9 @@ def normalize(name: str) -> str:
 
     Unicode is composed (NFC), case is folded, and runs of white space and underscores become one underscore.
     """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        what = "a name"
+        raise argument_error(what, "a string", name)
     return normalize_unicode("NFC", _SEPARATORS.sub("_", normalize_unicode("NFC", name).strip()).casefold())
 
 
@@ -78,6 +82,8 @@ def require_text(text: str, what: str) -> str:
     Raises:
         UsageError: the text has a null character or an unpaired surrogate, which a database cannot store.
     """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise argument_error(what, "a string", text)
     if UNSTORABLE.search(text):
         msg = f"{what} cannot be stored: remove null characters and unpaired surrogates from {text!r}"
         raise UsageError(msg)
@@ -139,11 +145,15 @@ class Statement:
         require_name(self.object, "object")
         require_text(self.text or "", "text")
         require_text(self.key or "", "key")
+        require_items("entities", self.entities, str, "a sequence of names")
         for name in self.entities:
             require_name(name, "the name of an entity")
+        require_text(self.source, "source")
         if self.source not in SOURCE_CONFIDENCE:
             msg = f"source must be one of {', '.join(SOURCE_CONFIDENCE)}, not {self.source!r}"
             raise UsageError(msg)
+        if self.confidence is not None:
+            require_number("confidence", self.confidence)
         if self.confidence is not None and not 0 <= self.confidence <= 1:
             msg = f"confidence must be between 0 and 1, not {self.confidence!r}"
             raise UsageError(msg)

@@ -131,7 +131,7 @@ def _read_statement(owner: str, fields: Mapping[str, object]) -> Statement:
 def _read_text(fields: Mapping[str, object], name: str) -> str | None:
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
-        msg = f"the field {name} must be a text, not {value!r:.60}"
+        msg = f"the field {name} must be a string, not {value!r:.60}"
         raise UsageError(msg)
     return value
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
 
+from chat_core.arguments import require_type
 from chat_core.clock import to_utc
 from chat_core.errors import UsageError
 
@@ -99,6 +100,7 @@ class DocumentFilter:
 
     def accepts(self, document: Document) -> bool:
         """Return whether the filter accepts a document. A filter by time rejects documents without a time."""
+        require_type("document", document, Document, "a Document")
         said = document.said_at
         return (
             (self.kinds is None or document.kind in self.kinds)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import cast, final
 
+from chat_core.arguments import require_path
 from chat_core.errors import UsageError
 from chat_store.sql.sqlite_pool import SqlitePool
 
@@ -82,6 +83,7 @@ class SqliteDatabase:
     """
 
     def __init__(self, path: str | os.PathLike[str], busy_seconds: float) -> None:
+        require_path("path", path)
         if os.fspath(path) in ("", ":memory:"):
             msg = f"SqliteMemory() requires the path of a file, not {path!r}: use a file in a temporary folder"
             raise UsageError(msg)

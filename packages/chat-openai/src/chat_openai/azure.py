@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final, Self, final
 from urllib.parse import quote, unquote
 
+from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.wire.connection import AUTHORIZATION, ApiKey, read_environment, require_key, without_frames
 
@@ -123,6 +124,7 @@ class AzureEndpointBuilder(_Azure):
         Raises:
             UsageError: `name` is empty.
         """
+        _require_version(api_version)
         settings = self._settings.for_model(name, "with_catalog_model")
         settings = settings.with_base_url(f"{self._endpoint}/models?api-version={quote(api_version)}")
         # The catalog's API accepts only the older field name.
@@ -163,6 +165,8 @@ class AzureEndpointBuilder(_Azure):
 
     def _dated_settings(self, method: str, name: str, api_version: str | None) -> Settings:
         settings = self._settings.for_model(name, method, "a deployment")
+        if api_version:
+            _require_version(api_version)
         version = api_version or read_environment(API_VERSION_VARIABLE)
         if version is None:
             msg = (
@@ -204,7 +208,7 @@ class ReadyAzureBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder"]):
         """
         return OpenAIProvider(*build_responses(self._settings))
 
-    def _commit_to_responses_api(self, settings: Settings) -> ReadyAzureResponsesBuilder:
+    def _builder_for_responses(self, settings: Settings) -> ReadyAzureResponsesBuilder:
         return ReadyAzureResponsesBuilder(settings)
 
 
@@ -222,7 +226,7 @@ class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder
         """
         return OpenAIProvider(*build_responses(self._settings))
 
-    def _commit_to_responses_api(self, settings: Settings) -> ReadyAzureResponsesBuilder:
+    def _builder_for_responses(self, settings: Settings) -> ReadyAzureResponsesBuilder:
         return ReadyAzureResponsesBuilder(settings)
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -245,6 +249,11 @@ class ReadyAzureCompletionsBuilder(_Azure, OnCompletions):
 
     def _missing_method_hint(self, name: str) -> str | None:
         return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
+
+
+def _require_version(api_version: object) -> None:
+    if not isinstance(api_version, str) or not api_version.isascii():
+        raise argument_error("api_version", "a version such as '2024-10-21'", api_version)
 
 
 def _endpoint_root(endpoint: str) -> str:

@@ -116,7 +116,7 @@ class OnResponses(Connectable, Generic[NextT]):
         return COMPLETIONS_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
     @abstractmethod
-    def _commit_to_responses_api(self, settings: Settings) -> NextT:
+    def _builder_for_responses(self, settings: Settings) -> NextT:
         """Return a builder with `settings` that is committed to the Responses API."""
 
     def with_native_tools(self, *tools: NativeTool) -> NextT:
@@ -135,7 +135,7 @@ class OnResponses(Connectable, Generic[NextT]):
         if len(set(labels)) < len(labels):
             msg = f"each remote MCP server needs a different server_label, not {', '.join(map(str, labels))}"
             raise UsageError(msg)
-        return self._commit_to_responses_api(replace(self._settings, tools=all_tools))
+        return self._builder_for_responses(replace(self._settings, tools=all_tools))
 
     def with_store(self, *, store: bool = True) -> NextT:
         """Set whether the server stores its responses. Without this setting, the server decides.
@@ -149,7 +149,7 @@ class OnResponses(Connectable, Generic[NextT]):
         if dialect.previous_response and not store:
             msg = "with_store(store=False) conflicts with with_previous_response(), which needs stored responses"
             raise UsageError(msg)
-        return self._commit_to_responses_api(replace(self._settings, responses=replace(dialect, store=store)))
+        return self._builder_for_responses(replace(self._settings, responses=replace(dialect, store=store)))
 
     def with_previous_response(self) -> NextT:
         """Continue from the previous response stored by the server instead of sending the whole conversation.
@@ -163,9 +163,7 @@ class OnResponses(Connectable, Generic[NextT]):
         if dialect.store is False:
             msg = "with_previous_response() needs stored responses: remove with_store(store=False)"
             raise UsageError(msg)
-        return self._commit_to_responses_api(
-            replace(self._settings, responses=replace(dialect, previous_response=True))
-        )
+        return self._builder_for_responses(replace(self._settings, responses=replace(dialect, previous_response=True)))
 
     def with_encrypted_reasoning(self) -> NextT:
         """Request encrypted reasoning, which later requests can send back even if the server stores no responses.
@@ -173,11 +171,11 @@ class OnResponses(Connectable, Generic[NextT]):
         With `with_store(store=False)`, encrypted reasoning is requested from reasoning models without this method.
         """
         dialect = replace(self._settings.responses, encrypted_reasoning=True)
-        return self._commit_to_responses_api(replace(self._settings, responses=dialect))
+        return self._builder_for_responses(replace(self._settings, responses=dialect))
 
     def with_reasoning_summary(self, summary: Literal["auto", "concise", "detailed"] = "auto") -> NextT:
         """Request reasoning summaries with this level of detail, as `ReasoningDelta` events and `Reasoning` parts."""
-        return self._commit_to_responses_api(replace(self._settings, summary=summary))
+        return self._builder_for_responses(replace(self._settings, summary=summary))
 
 
 class OnCompletions(DialectBuilder, Connectable):
@@ -299,7 +297,7 @@ class OpenAIBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
         """
         return _responses_builder(url, self._settings)
 
-    def _commit_to_responses_api(self, settings: Settings) -> OpenAIResponsesBuilder:
+    def _builder_for_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
         return OpenAIResponsesBuilder(settings)
 
 
@@ -328,7 +326,7 @@ class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
         """
         return OpenAIProvider(*build_responses(self._settings))
 
-    def _commit_to_responses_api(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
+    def _builder_for_responses(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
         return ReadyOpenAIResponsesBuilder(settings)
 
 
@@ -342,7 +340,7 @@ class OpenAIResponsesBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
         """Set the model, such as `gpt-5-mini`."""
         return ReadyOpenAIResponsesBuilder(self._settings.for_model(model))
 
-    def _commit_to_responses_api(self, settings: Settings) -> OpenAIResponsesBuilder:
+    def _builder_for_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
         return OpenAIResponsesBuilder(settings)
 
     def _missing_method_hint(self, name: str) -> str | None:
@@ -363,7 +361,7 @@ class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuil
         """
         return OpenAIProvider(*build_responses(self._settings))
 
-    def _commit_to_responses_api(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
+    def _builder_for_responses(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
         return ReadyOpenAIResponsesBuilder(settings)
 
     def _missing_method_hint(self, name: str) -> str | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, cast, final
 from urllib.parse import urlsplit
 
+from chat_core.arguments import require_optional_text, require_type
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall
 from chat_core.response import Paused
@@ -96,6 +97,9 @@ class ApprovalFor:
         if self.always is None and self.never is None:
             msg = "ApprovalFor() needs always=… or never=…: set one of them, or omit require_approval"
             raise UsageError(msg)
+        for name, tools in (("always", self.always), ("never", self.never)):
+            if tools is not None:
+                require_type(name, tools, McpTools, "McpTools(...)")
         always, never = (tools.names if tools is not None else () for tools in (self.always, self.never))
         if duplicates := [name for name in always if name in never]:
             msg = f"tools are in both always and never: {', '.join(duplicates)}; remove each tool from one of them"
@@ -147,6 +151,7 @@ class RemoteMcp(NativeTool):
         if sum([bool(address) for address in addresses]) != 1:
             msg = f"RemoteMcp({self.server_label!r}) needs exactly one of server_url, connector_id and tunnel_id"
             raise UsageError(msg)
+        require_optional_text(server_url=self.server_url)
         if self.server_url is not None and "://" not in self.server_url:
             msg = f"RemoteMcp({self.server_label!r}): server_url needs a scheme, as in 'https://host/mcp'"
             raise UsageError(msg)
@@ -198,6 +203,7 @@ class McpRequest:
     @classmethod
     def of(cls, call: FunctionCall, /) -> Self:
         """Return the approval request that a call to the tool `mcp_approval` describes."""
+        require_type("call", call, FunctionCall, "a FunctionCall")
         arguments = call.arguments.get("arguments")
         return cls(
             str(call.arguments.get("server_label", "")),

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, final
 
+from chat_core.arguments import require_number, require_type
 from chat_core.errors import UsageError
 from chat_core.messages import File
 
@@ -154,6 +155,8 @@ class ImageGeneration(NativeTool):
         if self.mask is not None and self.mask_file_id is not None:
             msg = "ImageGeneration() accepts mask or mask_file_id, not both: remove one of them"
             raise UsageError(msg)
+        if self.mask is not None:
+            require_type("mask", self.mask, File, "a File")
         if self.mask is not None and self.mask.data is None and self.mask.url is None:
             msg = (
                 "ImageGeneration(mask=…) needs a File with data or url; pass the id of an uploaded file as mask_file_id"
@@ -244,9 +247,12 @@ def require_range(name: str, value: float | None, minimum: float, maximum: float
         maximum: the largest accepted value, or infinity.
 
     Raises:
-        UsageError: `value` is less than `minimum` or greater than `maximum`.
+        UsageError: `value` is not a number, or is out of range.
     """
-    if value is not None and not minimum <= value <= maximum:
+    if value is None:
+        return
+    require_number(name, value)
+    if not minimum <= value <= maximum:
         allowed = f"at least {minimum:g}" if maximum == float("inf") else f"from {minimum:g} to {maximum:g}"
         msg = f"{name} must be {allowed}, not {value!r}"
         raise UsageError(msg)

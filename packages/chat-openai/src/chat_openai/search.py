@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
+from chat_core.arguments import require_optional_text, require_text
 from chat_core.errors import UsageError
 
 from chat_openai.native import NativeTool, require_range, require_texts, without_none
@@ -37,6 +38,7 @@ class UserLocation:
     timezone: str | None = None
 
     def __post_init__(self) -> None:
+        require_optional_text(country=self.country)
         if self.country is not None and not (len(self.country) == _COUNTRY_CODE_LENGTH and self.country.isalpha()):
             msg = f"UserLocation(country=…) needs an ISO 3166-1 code of two letters, such as 'NL', not {self.country!r}"
             raise UsageError(msg)
@@ -75,6 +77,7 @@ class WebSearch(NativeTool):
 
     def __post_init__(self) -> None:
         require_texts("WebSearch", "allowed_domains", self.allowed_domains)
+        require_text(tool=self.tool)
         if "preview" in self.tool and (self.allowed_domains or self.live is not None):
             msg = f"{self.tool!r} does not support allowed_domains and live: remove them, or use tool='web_search'"
             raise UsageError(msg)
@@ -113,6 +116,7 @@ class Where:
     value: str | float | bool | tuple[str | float, ...]
 
     def __post_init__(self) -> None:
+        require_text(key=self.key, comparison=self.comparison)
         if isinstance(self.value, tuple) != (self.comparison in {"in", "nin"}):
             msg = f"{self.comparison!r} does not accept {self.value!r}: only 'in' and 'nin' take a tuple"
             raise UsageError(msg)

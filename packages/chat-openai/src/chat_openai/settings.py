@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self, final
 
 from chat_completions import Dialect
+from chat_core.arguments import require_whole
 from chat_core.errors import UsageError
 from chat_core.wire import connection
 from chat_core.wire.connection import (
@@ -96,9 +97,8 @@ class Settings(Connection):
             UsageError: a number is less than 1.
         """
         for name, value in (("dimensions", dimensions), ("max_batch", max_batch)):
-            if value is not None and value < 1:
-                msg = f"{name} must be at least 1, not {value!r}"
-                raise UsageError(msg)
+            if value is not None:
+                require_whole(name, value, 1)
         batch = self.vendor.preset.max_embedding_batch if max_batch is None else max_batch
         return replace(self, dimensions=dimensions, max_embedding_batch=batch)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeAlias, final
 
+from chat_core.arguments import argument_error
 from chat_core.usage import Usage
 from opentelemetry.metrics import Histogram, Meter
 
@@ -46,3 +47,18 @@ class Instruments:
         if usage:
             self._tokens.record(usage.input_tokens, {**facts, names.TOKEN_TYPE: "input"})
             self._tokens.record(usage.output_tokens, {**facts, names.TOKEN_TYPE: "output"})
+
+
+def require_providers(tracer_provider: object, meter_provider: object) -> None:
+    """Raise `UsageError` unless each argument is `None` or a provider of OpenTelemetry.
+
+    Args:
+        tracer_provider: an object with a method `get_tracer()`.
+        meter_provider: an object with a method `get_meter()`.
+    """
+    if tracer_provider is not None and not hasattr(tracer_provider, "get_tracer"):
+        expected = "a TracerProvider"
+        raise argument_error("tracer_provider", expected, tracer_provider)
+    if meter_provider is not None and not hasattr(meter_provider, "get_meter"):
+        expected = "a MeterProvider"
+        raise argument_error("meter_provider", expected, meter_provider)

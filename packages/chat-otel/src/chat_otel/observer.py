@@ -26,7 +26,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvid
 
 from chat_otel import _names as names
 from chat_otel._content import as_json, input_of, message_of, output_of
-from chat_otel._instruments import Instruments
+from chat_otel._instruments import Instruments, require_providers
 
 Attributes: TypeAlias = dict[str, str | bool | int | float | tuple[str, ...]]
 
@@ -58,6 +58,7 @@ class OpenTelemetry:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
+        require_providers(tracer_provider, meter_provider)
         self._agent_name = agent_name
         self._content = record_content
         self._who = record_who

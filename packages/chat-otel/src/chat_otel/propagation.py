@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Final, final
 
+from chat_core.arguments import require_type
 from opentelemetry import context as contexts
 from opentelemetry.context import Context
 from opentelemetry.trace import get_current_span
@@ -30,6 +31,7 @@ class TracePropagation:
         Args:
             headers: headers of the request, by lower-case name.
         """
+        require_type("headers", headers, Mapping, "a mapping of names to values")
         trace: dict[str, str] = {}
         has_span = get_current_span().get_span_context().is_valid
         _PROPAGATOR.inject(trace, None if has_span else _PROPAGATOR.extract(headers, Context()))
@@ -42,6 +44,7 @@ class TracePropagation:
         Args:
             trace: the headers that `capture()` returned, possibly in another process.
         """
+        require_type("trace", trace, Mapping, "the mapping that capture() returned")
         context = _PROPAGATOR.extract(trace, contexts.get_current())
         stored = get_current_span(context).get_span_context()
         if stored.span_id == get_current_span().get_span_context().span_id:

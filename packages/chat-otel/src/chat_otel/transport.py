@@ -14,6 +14,8 @@ from opentelemetry.metrics import MeterProvider, get_meter
 from opentelemetry.propagate import inject
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, get_tracer, set_span_in_context
 
+from chat_otel._instruments import require_providers
+
 Attributes: TypeAlias = dict[str, str | int]
 
 SCOPE: Final = "chat_otel.transport"
@@ -47,6 +49,7 @@ class TracingTransport(TransportMiddleware):
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         super().__init__(inner, clock=clock)
+        require_providers(tracer_provider, meter_provider)
         self._tracer = get_tracer(SCOPE, tracer_provider=tracer_provider, schema_url=SCHEMA)
         meter = get_meter(SCOPE, meter_provider=meter_provider, schema_url=SCHEMA)
         self._seconds = meter.create_histogram(

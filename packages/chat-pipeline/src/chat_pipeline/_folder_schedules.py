@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, cast, final
 
 from chat_core import json
+from chat_core.arguments import require_text
 from chat_core.errors import UsageError
 
 from chat_pipeline.definition import Workflow
@@ -171,6 +172,7 @@ def remove_schedule(folder: Path, id: str) -> bool:  # noqa: A002
     Raises:
         OSError: the file cannot be removed.
     """
+    require_text(id=id)
     if not _ID.match(id):
         return False
     try:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import ClassVar, TypeAlias, cast, final
 
 from chat_core import AnyChat, Completed, Conversation, Failed, Messages, Rejected, Tool
+from chat_core.arguments import require_number, require_type
 from chat_core.json import JsonValue
 from chat_dbos import run_conversation
 from chat_store import ConversationExistsError, ConversationStore, UnknownConversationError
@@ -39,6 +40,8 @@ class _ChatRuntime(Runtime):
         owner: str | None = None,
         busy_seconds: float = 5.0,
     ) -> None:
+        require_number("busy_seconds", busy_seconds)
+        require_type("chats", chats, Mapping, "a mapping of names to chats")
         self._busy = timedelta(seconds=busy_seconds)
         self._store = store
         self._chats = dict(chats)

@@ -20,6 +20,7 @@ from chat_core import (
     ToolScope,
     UsageError,
 )
+from chat_core.arguments import require_items
 from chat_core.provider import ToolDeclaration
 from chat_core.tools import ChatTools, FixedScope, InvalidArgumentsError
 
@@ -96,6 +97,7 @@ class _CodeDefinition(InnerChat, Generic[PauseT_co]):
     __slots__ = ("_chat", "_declaration", "_functions", "_limits")
 
     def __init__(self, scopes: Sequence[ToolScope[PauseT_co]], name: str, limits: CodeLimits) -> None:
+        require_items("scopes", scopes, ToolScope, "a sequence of scopes of tools")
         declarations = [item.declaration for scope in scopes for item in scope.definitions()]
         self._functions = _functions(declarations)
         self._limits = limits

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, final
 
+from chat_core.arguments import require_text
 from chat_core.json import JsonValue
 
 from chat_pipeline.schedule import Schedule
@@ -80,4 +81,5 @@ class Workflow:
 
     def descendants(self, task_id: str) -> frozenset[str]:
         """Return the ids of the tasks that depend on a task, directly or indirectly."""
+        require_text(task_id=task_id)
         return frozenset(item for item, ancestors in self.ancestors.items() if task_id in ancestors)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar, Final, final
 
 from chat_core import json
+from chat_core.arguments import require_type
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 
@@ -51,6 +52,7 @@ class _FileRuntime(Runtime):
     """Base class of the runtimes `file_read` and `file_write`."""
 
     def __init__(self, folders: Mapping[str, Folder]) -> None:
+        require_type("folders", folders, Mapping, "a mapping of names to folders")
         for name in folders:
             if not name or "/" in name or name in {".", ".."}:
                 msg = f"the name of a folder must be a part of a path, not {name!r}"
@@ -119,7 +121,8 @@ class FileWrite(_FileRuntime):
     fields: ClassVar[Mapping[str, ConfigField]] = {"path": ConfigField(), "content": ConfigField(ANY)}
 
     def __init__(self, folders: Mapping[str, Folder]) -> None:
-        super().__init__({name: folder for name, folder in folders.items() if folder.writable})
+        super().__init__(folders)
+        self._folders = {name: folder for name, folder in self._folders.items() if folder.writable}
 
     async def run(self, call: TaskCall) -> JsonValue:
         """Write the file, and return its path and the number of bytes."""

@@ -13,13 +13,14 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from threading import Timer
 from typing import ClassVar, Final, cast, final
 from urllib.parse import SplitResult, urlsplit
 
 from chat_core import json
+from chat_core.arguments import require_type
 from chat_core.json import JsonValue
 
 from chat_pipeline.errors import TaskError
@@ -68,6 +69,7 @@ class Http(Runtime):
         timeout: float = 30.0,
         max_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
+        require_type("hosts", hosts, Iterable, "names of hosts")
         self._allowed = {_origin_of_host(scheme, host) for host in hosts for scheme in _schemes_of(host)}
         self._private = private
         self._timeout = timeout
@@ -272,7 +274,7 @@ def _request_target(parts: SplitResult) -> str:
 
 def _header_fault(name: str, value: JsonValue) -> str | None:
     if not isinstance(value, str):
-        return f"the header {name!r} must be a text"
+        return f"the header {name!r} must be a string"
     if not name.replace("-", "").isalnum() or not name.isascii():
         return f"{name!r} is not the name of a header"
     if name.lower() in _FORBIDDEN_HEADERS:

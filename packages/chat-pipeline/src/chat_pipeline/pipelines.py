@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, final
 
 from chat_core import json
+from chat_core.arguments import require_items, require_name, require_optional_text, require_type
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue, find_fault
 from chat_dbos import WORKFLOW_TASKS
@@ -82,6 +83,8 @@ class Pipelines:
         name: str = "chat_pipeline.run",
         limits: PipelineLimits | None = None,
     ) -> None:
+        require_items("runtimes", runtimes, Runtime, "a sequence of runtimes")
+        require_name("name", name)
         self._runtimes = _index_runtimes([Passthrough(), Transform(), *runtimes])
         self._name = name
         self._limits = limits or PipelineLimits()
@@ -258,6 +261,8 @@ class Pipelines:
         run_id: str | None,
         owner: str | None,
     ) -> str:
+        require_type("workflow", workflow, Workflow, "a Workflow")
+        require_optional_text(run_id=run_id)
         run_id = run_id or uuid.uuid4().hex
         if not _RUN_ID.match(run_id):
             msg = f"the id of a run must consist of 1 to 64 letters, digits, '-' or '_', not {run_id!r}"
@@ -285,7 +290,7 @@ class Pipelines:
         return run
 
     async def _run(self, name: str, source: str, given: JsonValue, reused: dict[str, JsonValue]) -> dict[str, str]:
-        """Execute a run, and return the kind of outcome by task id.
+        """Execute a run, and return how each task ended: `completed`, `failed` and so on, by task id.
 
         The control flow depends only on the recorded outcomes of the steps, so that DBOS can replay the workflow.
         """

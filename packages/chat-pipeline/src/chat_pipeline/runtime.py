@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final, TypeAlias, cast, final
 
+from chat_core.arguments import require_text
 from chat_core.json import JsonValue
 
 from chat_pipeline.errors import TaskError
@@ -16,7 +17,7 @@ from chat_pipeline.templates import TemplateSyntaxError, has_expression, parse_e
 ConfigProblem: TypeAlias = tuple[tuple[str | int, ...], str]
 """The path of a value in a task's configuration, and a description of the problem with this value."""
 
-TEXT: Final = "a text"
+TEXT: Final = "a string"
 INTEGER: Final = "an integer"
 TABLE: Final = "a table"
 ANY: Final = "a value"
@@ -29,7 +30,7 @@ class ConfigField:
     """A key of a runtime's configuration.
 
     Attributes:
-        kind: `"a text"`, `"an integer"`, `"a table"` or `"a value"`.
+        kind: `"a string"`, `"an integer"`, `"a table"` or `"a value"`.
         required: whether the key must be present.
         choices: the allowed strings. Empty if every string is allowed.
     """
@@ -68,6 +69,7 @@ class TaskCall:
 
     def text(self, name: str) -> str:
         """Return a string of the configuration, or an empty string if the configuration lacks the key."""
+        require_text(name=name)
         return cast("str", self.config.get(name, ""))
 
 
@@ -187,7 +189,7 @@ class Transform(Runtime):
         if len(config.keys() & self.fields.keys()) != 1:
             yield (), "config needs exactly one of the keys 'path', 'template' and 'mappings'"
         if not isinstance(config.get("template", ""), str):
-            yield ("template",), f"'template' in config must be a text, not {type(config['template']).__name__}"
+            yield ("template",), f"'template' in config must be a string, not {type(config['template']).__name__}"
         mappings = config.get("mappings", {})
         expressions: list[tuple[tuple[str, ...], JsonValue]] = [(("path",), config.get("path", '""'))]
         if isinstance(mappings, dict):

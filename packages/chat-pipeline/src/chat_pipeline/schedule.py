@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeAlias, final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from chat_core.arguments import require_text
 from chat_core.errors import UsageError
 from cronsim import CronSim, CronSimError
 
@@ -43,6 +44,7 @@ class Schedule:
     missed: MissedRuns = "run-once"
 
     def __post_init__(self) -> None:
+        require_text(cron=self.cron, timezone=self.timezone, missed=self.missed)
         if len(self.cron.split()) != _FIELDS:
             msg = (
                 f"'cron' must have 5 fields (minute hour day month weekday), such as '30 7 * * 1-5', not {self.cron!r}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from chat_core.arguments import require_callable, require_text
 from chat_store import ConversationStore
 from dbos import DBOS, DBOSClient
 
@@ -32,6 +33,7 @@ def run_of(conversation_id: str) -> str | None:
 
 def split_conversation(conversation_id: str) -> tuple[str, str] | None:
     """Return the ids of the run and of the task that use a conversation, or None if it belongs to no run."""
+    require_text(conversation_id=conversation_id)
     found = _CONVERSATION.match(conversation_id)
     return (found[1], found[2]) if found else None
 
@@ -66,4 +68,5 @@ async def wake_due(store: ConversationStore, client: DBOSClient | None = None) -
         store: holds the conversations of the tasks.
         client: a DBOS client, needed in a process that does not run DBOS. Default: the DBOS instance of this process.
     """
+    require_callable("store.due", getattr(store, "due", None), "a method: pass a store of conversations")
     return sum([await wake_run(item.conversation, client) for item in await store.due()])

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast, final
 
+from chat_core.arguments import require_path, require_text
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue, find_fault, is_deeper
 
@@ -57,6 +58,7 @@ def load_workflow(path: Path | str, runtimes: Mapping[str, Runtime]) -> Workflow
         WorkflowFileError: the file has problems, or it is too large.
         OSError: the file cannot be read.
     """
+    require_path("path", path)
     with Path(path).open("rb") as stream:
         data = stream.read(MAX_BYTES + 1)
     return parse_workflow(data.decode(errors="replace"), runtimes, file=str(path))
@@ -82,6 +84,7 @@ def parse_workflow(text: str, runtimes: Mapping[str, Runtime], *, file: str = "w
 
 
 def _parse_toml(text: str, file: str) -> dict[str, Any]:
+    require_text(text=text)
     if len(text.encode(errors="replace")) > MAX_BYTES:
         raise WorkflowFileError(file, [Problem(1, f"the file is larger than {MAX_BYTES} bytes")])
     try:
@@ -187,7 +190,7 @@ class _Reader:
     ) -> str:
         value = table.get(key, "")
         if not isinstance(value, str):
-            self._report((*at, key), f"{key!r} must be a text, not {_describe_type(value)}")
+            self._report((*at, key), f"{key!r} must be a string, not {_describe_type(value)}")
             return ""
         if pattern is not None and key not in table:
             self._report(at, f"{key!r} is missing")
@@ -217,12 +220,12 @@ class _Reader:
     def _read_texts(self, at: tuple[str | int, ...], table: Mapping[str, Any], key: str) -> tuple[str, ...]:
         value = table.get(key, [])
         if not isinstance(value, list):
-            self._report((*at, key), f"{key!r} must be a list of texts, not {_describe_type(value)}")
+            self._report((*at, key), f"{key!r} must be a list of strings, not {_describe_type(value)}")
             return ()
         items = cast("list[object]", value)
         for index, item in enumerate(items):
             if not isinstance(item, str):
-                self._report((*at, key, index), f"{key!r} must be a list of texts, not {_describe_type(item)}")
+                self._report((*at, key, index), f"{key!r} must be a list of strings, not {_describe_type(item)}")
             elif item in items[:index]:
                 self._report((*at, key, index), f"{item!r} is listed twice")
         return tuple(item for item in items if isinstance(item, str))
@@ -381,7 +384,7 @@ def _iterate_values(value: object, path: tuple[str | int, ...] = ()) -> Iterator
 
 def _describe_type(value: object) -> str:
     names: dict[type, str] = {
-        str: "a text",
+        str: "a string",
         int: "an integer",
         bool: "a boolean",
         float: "a number",

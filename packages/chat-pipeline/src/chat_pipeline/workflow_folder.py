@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, final
 
+from chat_core.arguments import require_number, require_path, require_type
 from chat_core.clock import utc_now
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
@@ -47,6 +48,7 @@ class WorkflowFolder:
 
     def __init__(self, pipelines: Pipelines, folder: Path | str, *, now: Callable[[], datetime] = utc_now) -> None:
         self._pipelines = pipelines
+        require_path("folder", folder)
         self._folder = Path(folder)
         self._now = now
         self._texts: dict[str, bytes | None] = {}
@@ -160,6 +162,7 @@ class WorkflowFolder:
             UsageError: there is no such workflow, or the schedule has another value of `missed` than `"run-once"`.
             OSError: the file of the schedule cannot be written.
         """
+        require_type("schedule", schedule, Schedule, "a Schedule")
         if schedule.missed != "run-once":
             msg = f"an added schedule must have missed='run-once', not {schedule.missed!r}"
             raise UsageError(msg)
@@ -240,6 +243,7 @@ class WorkflowFolder:
         Args:
             every: interval in seconds.
         """
+        require_number("every", every)
         while True:
             await asyncio.to_thread(self.reload)
             await self.tick()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast, final
 
 from chat_core import Action, Execute, FunctionCall, Paused, RequireApproval, ToolContext, ToolScope, json
+from chat_core.arguments import require_callable
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 from chat_core.messages import File
@@ -89,6 +90,8 @@ class WorkflowTool(ToolScope[Paused]):
             call: the call of the model.
             on_error: function that receives the exception of the application's function.
         """
+        if on_error is not None:
+            require_callable("on_error", on_error, "a function of an exception")
         try:
             return self._decide(call)
         except Exception as error:  # noqa: BLE001 - an application's function may raise anything

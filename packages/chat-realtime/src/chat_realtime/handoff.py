@@ -37,13 +37,13 @@ class Handoff(Generic[T]):
         return self._has_reader
 
     async def put(self, item: T) -> None:
-        """Offer an item, and wait until all items are taken or withdrawn."""
+        """Append an item for the reader, and wait until the reader has taken all items or `withdraw()` removed them."""
         self._items.append(item)
         self._notifier.notify()
         await self._wait_until_empty()
 
     async def put_ahead(self, item: T) -> None:
-        """Offer an item, and wait only if the reader has not taken `MAX_AHEAD` items."""
+        """Append an item for the reader, and wait only while the reader has not taken `MAX_AHEAD` items."""
         self._items.append(item)
         if self._has_reader:
             self._notifier.notify()

@@ -22,6 +22,7 @@ from chat_core import (
     Usage,
     UsageError,
 )
+from chat_core.arguments import require_whole
 from chat_core.engine.tasks import RunTaskGroup
 from typing_extensions import TypeVar
 
@@ -70,13 +71,11 @@ def converse(
     if not isinstance(chat, StreamingChat):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
         msg = f"converse() needs a chat whose model can stream, not {chat!r}"
         raise UsageError(msg)
-    if running_tools not in {"finish", "cancel"}:
+    if running_tools not in ("finish", "cancel"):
         msg = f'running_tools must be "finish" or "cancel", not {running_tools!r}'
         raise UsageError(msg)
     for name, value in (("max_queued", max_queued), ("max_interruptions", max_interruptions)):
-        if value < 1:
-            msg = f"{name} must be at least 1, not {value!r}"
-            raise UsageError(msg)
+        require_whole(name, value, 1)
     live = TalkLiveInput(max_queued)
 
     def open_stream() -> ChatStream[OutT, PauseT]:

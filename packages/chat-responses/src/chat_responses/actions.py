@@ -224,7 +224,7 @@ def _patch_output(tool: Tool, _item: Mapping[str, object], output: Json) -> list
 
 
 def _search_output(tool: Tool, _item: Mapping[str, object], output: Json) -> list[Json]:
-    """Return the declarations that the search found. A failed search found none."""
+    """Return the declarations that the search found, or an empty list if the search failed."""
     result = tool.status.result if isinstance(tool.status, Completed) else None
     found: Sequence[object] = result if is_list(result) else []
     tools = [declaration for declaration in found if is_mapping(declaration)]

@@ -211,7 +211,7 @@ class Answer:
         """Handle `output_text.delta`: append the text of `event` to its item and to `out`."""
         text = event.get("delta")
         if text.__class__ is not str and text is not None:
-            raise WrongShapeError("delta", "a text")
+            raise WrongShapeError("delta", "a string")
         if text:
             place = event.get("output_index"), event.get("content_index")
             if place != self._text_place or place[0] is None:

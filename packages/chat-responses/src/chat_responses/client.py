@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar, final
 
+from chat_core.arguments import require_type
 from chat_core.errors import ProviderError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
@@ -224,6 +225,7 @@ class ResponsesProvider(TransportProvider):
         Raises:
             ChatError: the request failed.
         """
+        require_type("response", response, (str, BackgroundResponse), "a response or its id")
         known = BackgroundResponse(response) if isinstance(response, str) else response
         path = f"{known.path(stream=False)}/cancel"
         await self.fetch(self.endpoint.request(path, b"{}", None, stream=False))

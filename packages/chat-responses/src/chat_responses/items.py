@@ -173,7 +173,7 @@ def arguments_of(item: Json, path: str) -> str:
     if is_object(value):
         return dumps(value)
     where = f"{path}.arguments".removeprefix(".")
-    raise WrongShapeError(where, "a text")
+    raise WrongShapeError(where, "a string")
 
 
 CALL_FIELDS: Final = frozenset({"id", "status", "namespace", "caller", "async"})

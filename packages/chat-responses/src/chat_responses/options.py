@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
 from urllib.parse import quote
 
+from chat_core.arguments import require_text
+
 DEFAULT_PROVIDER = "responses"
 
 ReasoningReplay: TypeAlias = Literal["as-received", "never"]
@@ -32,7 +34,7 @@ class BackgroundResponse:
         Args:
             stream: whether to request the events after `sequence_number`, or all events if it is `None`.
         """
-        path = f"/responses/{quote(self.id, safe='')}"
+        path = f"/responses/{quote(self.id, safe='', errors='surrogatepass')}"
         if not stream:
             return path
         after = "" if self.sequence_number is None else f"&starting_after={self.sequence_number}"
@@ -149,11 +151,12 @@ class ResponsesDialect:
     """Cache key for encoded tools. It contains every setting that affects how tools are encoded."""
 
     def __post_init__(self) -> None:
+        require_text(provider=self.provider, system_role=self.system_role, reasoning_replay=self.reasoning_replay)
         # A string caches its hash. A tuple would be hashed again for each turn of a long history.
-        flags = f"{self.stores:d}{self.item_ids:d}"
+        flags = f"{self.stores:d}{bool(self.item_ids):d}"
         parts = ("responses", self.provider, self.system_role, self.reasoning_replay, flags)
         object.__setattr__(self, "turn_key", "\x1f".join(parts))
-        kinds = f"{self.strict_tools:d}{self.strict_rewrite:d}{self.say_strict:d}"
+        kinds = f"{bool(self.strict_tools):d}{bool(self.strict_rewrite):d}{bool(self.say_strict):d}"
         object.__setattr__(self, "tools_key", f"responses\x1f{kinds}")
 
     @property

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Literal, TypeAlias, final
 
 from chat_core import UsageError
+from chat_core.arguments import require_number
 
 Health: TypeAlias = Literal["closed", "open", "half-open"]
 """The state of a circuit: requests pass (`closed`), no requests pass (`open`), or one test request passes."""
@@ -37,6 +38,8 @@ class Breaker:
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        require_number("failures", self.failures)
+        require_number("recovery_seconds", self.recovery_seconds)
         if self.failures < 1 or not self.recovery_seconds > 0:
             msg = f"failures must be at least 1, and recovery_seconds more than 0, not {self!r}"
             raise UsageError(msg)
@@ -63,7 +66,7 @@ class Circuit:
 
     @property
     def health(self) -> Health:
-        """The current state."""
+        """Whether the breaker currently lets requests through: `"closed"`, `"open"` or `"half-open"`."""
         opened_at = self._opened_at
         if opened_at is None:
             return "closed"

@@ -9,6 +9,7 @@ from typing import final
 
 from chat_core import UsageError
 from chat_core.approvals import Principal
+from chat_core.arguments import require_text, require_type
 from starlette.requests import Request
 
 _HASH_LENGTH = 64
@@ -22,6 +23,7 @@ def hash_token(token: str, /) -> str:
     Args:
         token: the token.
     """
+    require_text(token=token)
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -37,6 +39,7 @@ class BearerTokens:
     """
 
     def __init__(self, principals: Mapping[str, Principal]) -> None:
+        require_type("principals", principals, Mapping, "a mapping of token hashes to principals")
         for key in principals:
             if len(key) != _HASH_LENGTH or not set(key) <= set("0123456789abcdef"):
                 msg = "the keys must be token hashes: create them with hash_token()"

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias, final
 from uuid import uuid4
 
+from chat_core.arguments import argument_error
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -154,6 +155,8 @@ def configure_logging(form: LogFormat, level: str) -> None:
         form: `"text"`, or `"json"` for one JSON object in each line.
         level: least level, such as `"info"`.
     """
+    if not isinstance(level, str) or level.upper() not in logging.getLevelNamesMapping():  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise argument_error("level", "the name of a level, such as 'info'", level)
     handler = logging.StreamHandler()
     handler.addFilter(RequestIdFilter())
     handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(_TEXT))

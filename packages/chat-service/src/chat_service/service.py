@@ -12,6 +12,7 @@ import anyio
 from chat_agents import AgentEngine, AgentFlow
 from chat_core import UsageError
 from chat_core.approvals import MayDecide, Principal
+from chat_core.arguments import require_type
 from chat_inbox import Authenticate
 from chat_inbox.api import json_response
 from chat_inbox.conversation_facts import describe_nothing
@@ -151,6 +152,7 @@ class Service:
         if not callable(may_decide) or iscoroutinefunction(may_decide):
             msg = f"may_decide must be a plain function, such as owner_may_decide, not {may_decide!r}"
             raise UsageError(msg)
+        require_type("engine", engine, AgentEngine, "an AgentEngine")
         engine.chat(flow)  # refuses a flow with a `Handoff`
         self._authenticate = authenticate
         self._settings = settings or ServiceSettings()
@@ -164,8 +166,7 @@ class Service:
             engine, flow, store, may_decide, self._settings, self._signals, live, traces=traces or HeaderTraces()
         )
         runs = Runs(context)
-        self._worker = Worker(context, runs)
-        self._context = context
+        self._context, self._worker = context, Worker(context, runs)
         self._workflows = workflows
         self._text = SharedText(store, context.live)
         self._stack: AsyncExitStack | None = None

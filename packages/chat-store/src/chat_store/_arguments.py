@@ -6,6 +6,7 @@ import os
 import reprlib
 from typing import Final, cast, get_args
 
+from chat_core import arguments
 from chat_core.errors import UsageError
 
 MOST_WHOLE: Final = 2**63 - 1
@@ -96,10 +97,9 @@ def require_path(path: object) -> None:
     """Raise an error unless an argument is the path of a database file.
 
     Raises:
-        UsageError: the argument is neither a string nor a path, or it names a database in memory.
+        UsageError: the argument is not a valid path, or it names a database in memory.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise type_error("path", "a string or a pathlib.Path", path)
+    arguments.require_path("path", path)
     if os.fspath(cast("str | os.PathLike[str]", path)) in ("", ":memory:"):
         msg = f"SqliteStore() requires the path of a file, not {path!r}: use MemoryStore() for a store in memory"
         raise UsageError(msg)

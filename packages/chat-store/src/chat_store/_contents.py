@@ -75,8 +75,12 @@ def require_post(turn: Turn, key: str) -> None:
     require_text(key=key)
     if not isinstance(cast("object", turn), Turn):
         raise type_error("turn", "a Turn, as in Turn([Text('Hello.')])", turn)
-    if not key or turn.tools:
-        msg = f"post() needs a turn without tool calls and a key that is not empty, not {turn!r} and {key!r}"
+    if not key:
+        msg = "post() needs a key that is not empty: pass an id of the request, so that a repeated post is recognized"
+        raise UsageError(msg)
+    if turn.tools:
+        called = ", ".join([tool.call.name for tool in turn.tools])
+        msg = f"post() needs a turn without tool calls, but this turn calls {called}"
         raise UsageError(msg)
     _require_storable_turn(turn)
 

@@ -102,7 +102,7 @@ def can_be_taken(job: StoredJob, now: datetime) -> bool:
 
 
 def takeable_at(job: StoredJob) -> datetime:
-    """Return the time from which a queued job can be taken: its start time, or a later expiry of its lease."""
+    """Return the time from which a job can be taken: the later of its start time and the expiry of its lease."""
     return job.at if job.lease_until is None else max(job.at, job.lease_until)
 
 

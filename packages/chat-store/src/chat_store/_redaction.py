@@ -138,7 +138,7 @@ def _redact_document(
     for number, (siblings, place) in enumerate(turns):
         turn = codec.turn_from_dict(siblings[place], Messages)
         if number == index:
-            new = _redact_turn(turn, target)
+            new = _remove_content(turn, target if isinstance(target, str) else None)
         elif any(isinstance(part, Summary) and part.covers > index for part in turn.parts):
             # A summary may repeat what it covers. Without its digest, it has no effect any more.
             new = _with_parts(turn, [_redact_part(part) for part in turn.parts])
@@ -195,13 +195,19 @@ def _find_turn_index(
 def _redact_post(post: Document) -> set[str]:
     before = set(_iterate_texts(post["turn"]))
     turn = codec.turn_from_dict(cast("Document", post["turn"]), Messages)
-    post["turn"] = codec.turn_to_dict(_redact_turn(turn, 0))
+    post["turn"] = codec.turn_to_dict(_remove_content(turn))
     return before - set(_iterate_texts(post["turn"])) - {""}
 
 
-def _redact_turn(turn: Turn, target: int | str) -> Turn:
-    if isinstance(target, str):
-        parts = [_redact_tool(part) if isinstance(part, Tool) and part.id == target else part for part in turn.parts]
+def _remove_content(turn: Turn, call_id: str | None = None) -> Turn:
+    """Return a copy of a turn without its texts and data, or without those of one call.
+
+    Args:
+        turn: the turn.
+        call_id: the id of the only call to redact, or `None` to redact the whole turn.
+    """
+    if call_id is not None:
+        parts = [_redact_tool(part) if isinstance(part, Tool) and part.id == call_id else part for part in turn.parts]
         return _with_parts(turn, parts)
     found = [_redact_part(part) for part in turn.parts]
     texts = [part for part in found if isinstance(part, Text)]

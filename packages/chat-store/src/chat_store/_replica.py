@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeVar, final
 
 from anyio import CancelScope, Lock
+from chat_core.arguments import require_items
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ConflictError, ConversationBusyError, LeaseLostError, UsageError
 from chat_core.messages import Messages, Role, Tool, Turn, codec
@@ -188,6 +189,7 @@ class Replica:
             ConflictError: another process decided the call. Nothing was written. `messages` has the stored state.
             UsageError: the tool is not at this path.
         """
+        require_items("path", path, str, "a sequence of ids of tool calls")
         await self._commit_batch(partial(self._collect_tool, path, tool), self._log.write)
 
     async def write_turn(self, path: tuple[str, ...], role: Role, turn: Turn, /) -> None:
@@ -204,6 +206,7 @@ class Replica:
             LeaseLostError: another run took over. The turn was recorded as late.
             UsageError: the turn is not in the conversation at this path.
         """
+        require_items("path", path, str, "a sequence of ids of tool calls")
         outer = self._find_tool(path) if path else None
         chat = (None if outer is None else outer.inner) if path else self._messages
         if chat is None or not _has_turn(chat, turn):

@@ -27,10 +27,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Self, cast, final
+from typing import Self, final
 from uuid import uuid4
 
 from anyio import CancelScope
+from chat_core.arguments import require_path
 from chat_core.clock import utc_clock, utc_now
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
@@ -332,11 +333,10 @@ async def _close_on_exit(conversation: FileConversation, log: FileLog) -> AsyncG
             await finish_in_thread(log.close)
 
 
-def _resolve(path: object) -> Path:
-    """Return an absolute path, or raise `UsageError` if `path` is not a path."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise type_error("path", "a string or a pathlib.Path", path)
-    return Path(cast("str | os.PathLike[str]", path)).resolve()
+def _resolve(path: str | os.PathLike[str]) -> Path:
+    """Return an absolute path, or raise `UsageError` if `path` is not a valid path."""
+    require_path("path", path)
+    return Path(path).resolve()
 
 
 def _require_identity(id: object, owner: object) -> None:  # noqa: A002 - the field's own name

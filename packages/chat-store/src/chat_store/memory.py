@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, final
 
+from chat_core.arguments import require_type
 from chat_core.response import Wait
 
 from chat_store._backend import Head, ListFilter, MetaFilter, PollResult, ReadTransaction, Waits, WriteTransaction
@@ -47,6 +48,8 @@ class MemoryStore(BaseStore):
         now: Callable[[], datetime] = utc_now,
         beside: MemoryStore | None = None,
     ) -> None:
+        if beside is not None:
+            require_type("beside", beside, MemoryStore, "a MemoryStore")
         self.memory: MemoryBackend = MemoryBackend() if beside is None else beside.memory
         super().__init__(self.memory, lease_seconds, now)
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, final
 
-from chat_core import AnyChat
+from chat_core import AnyChat, Chat
+from chat_core.arguments import require_text, require_type
 from chat_core.errors import UsageError
 from chat_core.json import dumps
 from chat_core.messages import Completed, Content, Failed, File, Messages, Part, Text, Tool, Turn
@@ -174,6 +175,7 @@ def conversation_id(owner: str, kind: str, client_id: str, /) -> str:
         kind: the protocol, such as `"agui"`.
         client_id: id that the client chose, such as an AG-UI thread id.
     """
+    require_text(owner=owner, kind=kind, client_id=client_id)
     digest = hashlib.sha256(dumps([owner, kind, client_id]).encode(errors="surrogatepass")).hexdigest()
     return f"{kind}-{digest[:40]}"
 
@@ -201,6 +203,7 @@ def apply_input(
             person may not decide. Nothing was changed.
     """
     messages = messages_of(target)
+    require_type("given", given, ClientInput, "a ClientInput")
     if messages.busy:
         raise ClientInputError("conflict", "A run of this conversation is active. Wait until it has ended.")
     shown = shown_messages(messages, join_model_turns=join_model_turns)
@@ -377,6 +380,8 @@ class _Decisions:
 
     def __init__(self, target: Messages | StoredMessages, chat: AnyChat, decider: Decider) -> None:
         self._messages = messages_of(target)
+        require_type("chat", chat, Chat, "a chat")
+        require_type("decider", decider, Decider, "a Decider")
         self._chat = chat
         self._decider = decider
         self._now = decider.now()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from chat_core.arguments import require_type
 
 from chat_streams.errors import ClientInputError, RunFailedError
 
@@ -15,6 +17,7 @@ Send: TypeAlias = Callable[[bytes], Awaitable[object]]
 _log = logging.getLogger("chat_streams")
 
 
+@runtime_checkable
 class EventEncoder(Protocol):
     """Encoder of one run. The methods return the bytes to send, which may be empty."""
 
@@ -61,6 +64,8 @@ async def encode_run(events: AsyncIterator[object], encoder: EventEncoder) -> As
         events: the entered stream of a chat.
         encoder: encoder of this run.
     """
+    require_type("events", events, AsyncIterable, "the entered stream of a chat")
+    require_type("encoder", encoder, EventEncoder, "an encoder of events")
     iterator = aiter(events)
     is_started = False
     while True:
@@ -90,6 +95,7 @@ async def send_failure(error: Exception, encoder: EventEncoder, send: Send) -> N
 
 
 def _encode_failure(error: Exception, encoder: EventEncoder) -> bytes:
+    require_type("encoder", encoder, EventEncoder, "an encoder of events")
     if not isinstance(error, (ClientInputError, RunFailedError)):
         _log.error("a run for a front end failed", exc_info=error)
     return encoder.fail(error)

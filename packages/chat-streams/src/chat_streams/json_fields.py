@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
+from chat_core.arguments import require_type
 from chat_core.json import loads_limited
 
 from chat_streams.errors import ClientInputError
@@ -22,6 +23,7 @@ def read_body(body: bytes | str, /) -> Fields:
     Raises:
         ClientInputError: the body is not a JSON object.
     """
+    require_type("body", body, (str, bytes), "a string or bytes")
     try:
         value = loads_limited(body)
     except ValueError as error:

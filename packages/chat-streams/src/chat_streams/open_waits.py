@@ -9,6 +9,7 @@ from typing import Protocol, final
 from urllib.parse import quote, unquote
 
 from chat_core.approvals import MayDecide, Principal, is_allowed
+from chat_core.arguments import argument_error, require_type
 from chat_core.clock import utc_now
 from chat_core.messages import Messages, Tool
 from chat_core.response import Wait, iter_waits
@@ -62,6 +63,7 @@ def open_waits(target: Messages | StoredMessages, decider: Decider, /) -> list[W
         target: the conversation.
         decider: the person.
     """
+    require_type("decider", decider, Decider, "a Decider")
     now = decider.now()
     return [wait for wait in all_waits(target) if not is_expired(wait, now) and decider.may(wait)]
 
@@ -72,6 +74,7 @@ def all_waits(target: Messages | StoredMessages, /) -> list[Wait]:
     Args:
         target: the conversation.
     """
+    messages_of(target)
     stored = None if isinstance(target, Messages) else target
     conversation, owner = (None, None) if stored is None else (stored.id, getattr(stored, "owner", None))
     pending = messages_of(target).pending()
@@ -97,6 +100,8 @@ def wait_key(messages: Messages, wait: Wait, /) -> str:
         messages: the conversation.
         wait: the waiting call.
     """
+    require_type("messages", messages, Messages, "a Messages object")
+    require_type("wait", wait, Wait, "a Wait")
     path = "/".join([quote(part, safe="") for part in wait.path])
     return f"{messages.tool(*wait.path).revision}.{path}"
 
@@ -119,7 +124,10 @@ def tool_of_key(messages: Messages, key: str, /) -> Tool | None:
 
 def messages_of(target: Messages | StoredMessages, /) -> Messages:
     """Return the messages of a stored conversation, or `target` itself if it is a `Messages` object."""
-    return target if isinstance(target, Messages) else target.messages
+    messages: object = target if isinstance(target, Messages) else getattr(target, "messages", None)
+    if not isinstance(messages, Messages):
+        raise argument_error("target", "Messages or a stored conversation", target)
+    return messages
 
 
 def client_tool_names(messages: Messages, /) -> frozenset[str]:

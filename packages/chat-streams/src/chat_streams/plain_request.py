@@ -13,6 +13,7 @@ from typing import Final, final, get_args
 from urllib.parse import quote
 
 from chat_core import AnyChat
+from chat_core.arguments import require_type
 from chat_core.messages import Messages, Text
 from chat_core.response import Wait
 
@@ -127,6 +128,7 @@ def apply_plain_request(
         ClientInputError: the request contradicts the stored conversation, or decides a call that the user may not
             decide. Nothing was changed.
     """
+    require_type("request", request, PlainRequest, "a PlainRequest")
     messages, waits = messages_of(target), all_waits(target)
     decisions = [_to_posted_decision(decision, messages, waits) for decision in request.decisions]
     given = ClientInput(request.given.messages, decisions=decisions)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
+from chat_core.arguments import require_type
 from chat_core.messages import WITHDRAWN_REASONS, Messages, Part, Reasoning, Role, Tool, Turn
 
 ID_PREFIX = "turn-"
@@ -59,6 +60,7 @@ def shown_messages(messages: Messages, /, *, join_model_turns: bool = False) -> 
         messages: the conversation.
         join_model_turns: whether consecutive model turns form one message, which has the id of the first.
     """
+    require_type("messages", messages, Messages, "a Messages object")
     live = {id(turn) for _, turn in messages.live_turns}
     shown: list[ShownMessage] = []
     for index, (role, turn) in enumerate(_list_turns(messages)):
@@ -79,6 +81,8 @@ def message_id(index: int, turn: Turn | None = None, /) -> str:
         index: index of the turn in the history, or the number of turns for a turn that is still being received.
         turn: the turn, if it is already in the history.
     """
+    if turn is not None:
+        require_type("turn", turn, Turn, "a Turn")
     return f"{ID_PREFIX}{index}" if turn is None or turn.client_id is None else turn.client_id
 
 

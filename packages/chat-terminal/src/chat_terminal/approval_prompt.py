@@ -171,4 +171,4 @@ def _json_type(value: object) -> str:
     if isinstance(value, bool):
         return "true or false"
     names: dict[type, str] = {int: "a number", float: "a number", list: "a JSON list", dict: "a JSON object"}
-    return names.get(type(value), "a text" if isinstance(value, str) else "null")
+    return names.get(type(value), "a string" if isinstance(value, str) else "null")

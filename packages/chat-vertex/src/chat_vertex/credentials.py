@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeAlias, final
 from urllib.parse import urlencode
 
+from chat_core.arguments import require_path, require_time
 from chat_core.errors import UsageError
 from chat_core.transport.values import Request, Timeouts
 from chat_core.wire.endpoint import Endpoint
@@ -93,6 +94,7 @@ class ServiceAccount:
 
     def token_request(self, now: datetime) -> Request:
         """Implement `Credentials.token_request`: exchange a signed JWT for an access token."""
+        require_time("now", now)
         issued_at = int(now.timestamp())
         claims = {
             "iss": self.email,
@@ -163,6 +165,7 @@ def credentials_from_file(path: str | Path) -> ServiceAccount | AuthorizedUser:
     Raises:
         UsageError: the file cannot be read, or contains other credentials. The message omits the content.
     """
+    require_path("path", path)
     try:
         content = Path(path).read_bytes()
     except OSError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, final
 
+from chat_core.arguments import require_text
 from chat_core.errors import NetworkError, UsageError
 from chat_core.transport.protocol import Transport
 from chat_core.wire.connection import ApiKey, naming_variable, read_environment
@@ -170,6 +171,7 @@ def require_place(project: str, region: str) -> None:
     Raises:
         UsageError: one of them is malformed.
     """
+    require_text(project=project, region=region)
     if PROJECT.fullmatch(project) is None or LOCATION.fullmatch(region) is None:
         msg = f"project {project!r} or region {region!r} is invalid: use ids like 'my-project' and 'europe-west4'"
         raise UsageError(msg)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 import anyio
 from anyio.lowlevel import RunVar
+from chat_core.arguments import require_number, require_whole
 from chat_core.clock import add, utc_clock
 from chat_core.errors import (
     AuthenticationError,
@@ -18,7 +19,6 @@ from chat_core.errors import (
     InvalidResponseError,
     RequestTimeoutError,
     TransportError,
-    UsageError,
 )
 from chat_core.json import loads_limited
 from chat_core.transport.protocol import Transport
@@ -93,9 +93,8 @@ class TokenSource:
         pause: float = 0.2,
         clock: Callable[[], datetime] = _utc_now,
     ) -> None:
-        if attempts < 1:
-            msg = f"attempts must be at least 1, not {attempts!r}"
-            raise UsageError(msg)
+        require_whole("attempts", attempts, 1)
+        require_number("early", early)
         self._credentials = credentials
         self._transport = transport
         self._early = timedelta(seconds=early)

@@ -6,6 +6,7 @@ import ssl
 from typing import TYPE_CHECKING, final
 
 import aiohttp
+from chat_core.arguments import require_type
 from chat_core.errors import TransportError
 from chat_core.transport import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES, Request
 from chat_core.transport.event_loops import PerEventLoop, require_asyncio
@@ -87,6 +88,8 @@ class AiohttpTransport(HttpTransport):
                 max_field_size=_HEADER_BYTES,
             )
 
+        if session is not None:
+            require_type("session", session, aiohttp.ClientSession, "an aiohttp.ClientSession")
         self._session = session
         self._is_decoded = session is not None and session.auto_decompress
         self._sessions = PerEventLoop[LoopSession](lambda sessions: LoopSession(make(), sessions))

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, final
 
 from anyio import move_on_after
+from chat_core.arguments import require_type
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import (
     MAX_BODY_BYTES,
@@ -72,6 +73,8 @@ class AsgiTransport:
         max_error_bytes: int = MAX_ERROR_BYTES,
     ) -> None:
         self._app = app
+        if hosts is not None:
+            require_type("hosts", hosts, Collection, "a collection of names of hosts")
         self._hosts = frozenset(hosts) if hosts is not None else None
         self._grace = grace
         self._max_event_bytes = max_event_bytes

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import final
 
+from chat_core.arguments import require_whole
+
 _DOUBLINGS = 62
 
 
@@ -33,6 +35,7 @@ class BackOff:
 
     async def wait(self, failures: int) -> None:
         """Wait before the next attempt, after `failures` failed attempts in a row."""
+        require_whole("failures", failures, 0)
         if failures:
             upper_bound = min(self.longest, self.first * 2 ** min(failures - 1, _DOUBLINGS))
             await self.sleep(self.uniform(0.0, upper_bound))

@@ -176,7 +176,7 @@ class FrameQueue:
         self._wake_reader()
 
     async def wait_for_room(self) -> None:
-        """Wait until few enough frames are unread, so that a slow reader slows down the peer."""
+        """Wait while the queue is full. Until then the connection is not read, so the peer has to wait as well."""
         if len(self._frames) >= _MAX_UNREAD_FRAMES:
             self._room = asyncio.get_running_loop().create_future()
             try:

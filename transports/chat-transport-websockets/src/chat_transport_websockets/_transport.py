@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, final
 from weakref import WeakSet
 
+from chat_core.arguments import require_text_fields, require_type, require_whole
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import (
     MAX_BODY_BYTES,
@@ -107,9 +108,10 @@ class WebSocketTransport:
         max_stream_bytes: int | None = MAX_STREAM_BYTES,
         max_error_bytes: int = MAX_ERROR_BYTES,
     ) -> None:
-        if max_connections < 1:
-            msg = f"max_connections must be 1 or more, not {max_connections}"
-            raise UsageError(msg)
+        require_whole("max_connections", max_connections, 1)
+        if headers is not None:
+            require_text_fields("headers", headers)
+        require_type("subprotocols", subprotocols, Sequence, "a sequence of names")
         if isinstance(subprotocols, str):
             msg = f"subprotocols must be a sequence of names, such as [{subprotocols!r}], not a string"
             raise UsageError(msg)

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Final
 
-from chat_core._arguments import require_text
+from chat_core.arguments import require_text
 
 _DEFAULT_IGNORABLE: Final = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from chat_core import model_texts
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.messages import Messages, Pending, Running, Suspended
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
-from chat_core._arguments import argument_error, require_text
+from chat_core.arguments import argument_error, require_text
 from chat_core.errors import UsageError
 from chat_core.response import Wait
 
@@ -107,7 +107,11 @@ def is_allowed(may_decide: MayDecide, principal: Principal, wait: Wait, /) -> bo
     if not callable(may_decide):
         raise argument_error("may_decide", "a function of a principal and a wait, such as owner_may_decide", may_decide)
     _require_request(principal, wait)
-    allowed = may_decide(principal, wait)
+    try:
+        allowed = may_decide(principal, wait)
+    except TypeError as error:
+        msg = f"may_decide must accept a principal and a wait; it raised: {error}"
+        raise UsageError(msg) from error
     if not isinstance(allowed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - rules without a checker
         msg = f"may_decide must return True or False without await, not a {type(allowed).__name__}"
         raise UsageError(msg)

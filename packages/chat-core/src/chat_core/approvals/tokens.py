@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias, cast, final, get_args
 
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Decision, Messages, Tool
 
@@ -57,7 +57,7 @@ class ApprovalRefusedError(ChatError):
 @final
 @dataclass(frozen=True, slots=True)
 class BoundApproval:
-    """Contents of a verified token that is currently valid. The call itself may have been decided already.
+    """Contents of a token whose signature and validity period were checked. The call may already have been decided.
 
     Attributes:
         conversation: ID of the conversation.
@@ -93,7 +93,7 @@ class Seal:
 @final
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """Verified token, with its contents, the signed state of the call, and the secret that signed the token."""
+    """Contents of a token with a valid signature: the approval, the signed state of its call, and the secret."""
 
     approval: BoundApproval
     seal: Seal

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 from typing_extensions import TypeVar
 
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.tasks import RunTaskGroup

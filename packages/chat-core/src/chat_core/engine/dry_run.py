@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, cast, final
 from uuid import uuid4
 
+from chat_core.arguments import require_type
 from chat_core.concurrency import finish
 from chat_core.conversation import Conversation
 from chat_core.engine.checkpoint import Checkpoint
@@ -147,6 +148,8 @@ async def dry_run(
     Raises:
         UsageError: an argument has the wrong type, or two scopes have tools of the same name.
     """
+    if inject is not None:
+        require_type("inject", inject, Mapping, "a mapping of types to values")
     tools = _find_chat_tools(policy, now)
     if isinstance(calls, Conversation):
         conversation_id = conversation_id or calls.id

@@ -50,6 +50,6 @@ async def _evaluate_function(function: InstructionFunction, run: RunContext) -> 
         text = await text
     if not isinstance(text, str):
         name = getattr(function, "__qualname__", repr(function))
-        msg = f"the instructions function {name} must return a text, not {type(text).__name__}; return '' for none"
+        msg = f"the instructions function {name} must return a string, not {type(text).__name__}; return '' for none"
         raise UsageError(msg)
     return text

@@ -11,7 +11,7 @@ from typing import TypeAlias, final
 
 import anyio
 
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error, require_type
 from chat_core.errors import ChatError, UsageError
 
 _LOG = logging.getLogger("chat_core")
@@ -87,8 +87,9 @@ class Retry:
             attempt: number of attempts so far, starting at 1.
 
         Raises:
-            UsageError: `attempt` is not a number from 1.
+            UsageError: `error` is not a `ChatError`, or `attempt` is not a number from 1.
         """
+        require_type("error", error, ChatError, "a ChatError")
         if type(attempt) is not int or attempt < 1:
             raise argument_error("attempt", "a number from 1", attempt)
         if error.fallback:

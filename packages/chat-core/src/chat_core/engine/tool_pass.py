@@ -300,7 +300,7 @@ class ToolPass(Generic[PauseT]):
             self._mailbox.put(ToolStarted(tool))
         context = ToolContext(
             tool.id,
-            tool.attempts,
+            tool.status.attempt if isinstance(tool.status, Running) else 1,
             tool.idempotency_key,
             self._checkpoint.messages.contents,
             self._checkpoint.run,

@@ -134,11 +134,10 @@ class Triage(Generic[PauseT]):
 
     async def _triage_call(self, tool: Tool) -> None:
         owner = self._tools.owners.get(tool.name)
-        status = tool.status
-        if isinstance(status, Running) and status.write_ahead and status.inner is not None:
+        if _is_resumable(tool) and tool.inner is not None:
             # A process died, or a write failed. The conversation inside shows everything that happened.
-            tool.suspend(status.inner)
-            status = tool.status
+            tool.suspend(tool.inner)
+        status = tool.status
         if isinstance(status, (Running, Interrupted)):
             self._triage_interrupted(tool, owner)
             return
@@ -284,13 +283,17 @@ class Triage(Generic[PauseT]):
     async def _triage_pending(
         self, tool: Tool, status: Pending, definition: ToolDefinition, scope: ToolScope[PauseT]
     ) -> None:
-        if status.kind is not None and self._end_if_expired(tool, status):
+        now = self._tools.now()
+        if _reject_if_expired(tool, status, now):
+            return
+        if status.kind == "result" and status.expires_at is not None and now >= status.expires_at:
+            tool.fail(model_texts.no_result(status.expires_at))
             return
         if status.error is not None and tool.edited is not None:
             await self._handle_invalid_edit(tool, definition, scope, status.error)
             return
         arguments = self._validate_arguments(tool, definition)
-        if status.kind == "schedule" and status.at is not None and self._tools.now() >= status.at:
+        if status.kind == "schedule" and status.at is not None and now >= status.at:
             self._result.ready.append(ReadyCall(tool, definition, arguments))
             return
         action = await self._ask_scope(tool, scope, arguments)
@@ -302,14 +305,6 @@ class Triage(Generic[PauseT]):
             self._result.ready.append(ReadyCall(tool, definition, arguments))
         else:
             self._held.append(tool)
-
-    def _end_if_expired(self, tool: Tool, status: Pending) -> bool:
-        """End a call whose approval or result is overdue, and return whether the call has ended."""
-        now = self._tools.now()
-        if status.kind == "result" and status.expires_at is not None and now >= status.expires_at:
-            tool.fail(model_texts.no_result(status.expires_at))
-            return True
-        return _reject_if_expired(tool, status, now)
 
     # --- Waiting ---------------------------------------------------------------------------------------------
 
@@ -449,6 +444,11 @@ def _scheduled_at(action: Action[Paused]) -> datetime | None:
     return action.at if isinstance(action, Schedule) else None
 
 
+def _is_resumable(tool: Tool) -> bool:
+    """Return whether an earlier run left the inner chat of a tool call running, so that the chat can resume."""
+    return isinstance(tool.status, Running) and tool.status.write_ahead and tool.inner is not None
+
+
 def _appears_to_only_wait(tools: ChatTools[Paused], messages: Messages) -> bool:
     """Return whether the unresolved calls of an inner chat appear to be waiting, so that none can run yet.
 
@@ -479,9 +479,8 @@ def _is_only_waiting(tool: Tool, definition: ToolDefinition, tools: ChatTools[Pa
     if isinstance(status, Pending):
         end = status.at if status.kind == "schedule" else status.expires_at
         return status.kind is not None and (end is None or tools.now() < end)
-    can_resume = isinstance(status, Suspended) or (isinstance(status, Running) and status.write_ahead)
-    if can_resume and tool.inner is not None and isinstance(definition, SubchatDefinition):
-        return _appears_to_only_wait(definition.tools_for(tool.inner), tool.inner)
+    if isinstance(definition, SubchatDefinition) and (isinstance(status, Suspended) or _is_resumable(tool)):
+        return tool.inner is not None and _appears_to_only_wait(definition.tools_for(tool.inner), tool.inner)
     if isinstance(status, Running) and definition.idempotent:
         return False
     return isinstance(status, (Running, Interrupted)) and not isinstance(tools.interrupted, Reject)

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, final
 
 from chat_core import model_texts
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.json import dump_bytes
 from chat_core.messages.codec import turn_to_dict

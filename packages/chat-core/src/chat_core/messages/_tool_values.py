@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, cast
 
 from chat_core import model_texts
-from chat_core._arguments import argument_error, require_optional_text
+from chat_core.arguments import argument_error, require_optional_text
 from chat_core.errors import IllegalTransitionError, PendingToolsError, UsageError
 from chat_core.frozen import MAX_DEPTH, freeze
 from chat_core.json import dumps, is_deeper
@@ -113,14 +113,12 @@ def now_or_aware(at: datetime | None) -> datetime:
     return at
 
 
-def require_zone(at: object) -> None:
+def require_zone(at: datetime | None) -> None:
     """Raise `UsageError` if `at` is not a time with a time zone. `None` is accepted."""
-    if at is None:
-        return
-    if not isinstance(at, datetime):
+    if at is not None and not isinstance(cast("object", at), datetime):
         msg = f"a time must be a datetime with a time zone, not {at!r}"
         raise UsageError(msg)
-    if at.utcoffset() is None:
+    if at is not None and at.utcoffset() is None:
         msg = f"the time {at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
         raise UsageError(msg)
 

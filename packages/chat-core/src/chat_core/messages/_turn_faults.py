@@ -9,7 +9,7 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, cast
 
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenDict
 from chat_core.json import find_fault

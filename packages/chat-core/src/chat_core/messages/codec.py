@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, get_args
 
 from pydantic_core import to_json
 
+from chat_core.arguments import require_type
 from chat_core.errors import InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.json import loads, parse
 from chat_core.messages._fields import (
@@ -286,7 +287,12 @@ def _read_contents(values: Iterable[object], read_inner: ReadInner) -> list[Cont
 
 
 def turn_to_dict(turn: Turn) -> dict[str, object]:
-    """Return a turn as a JSON object in the format of stored documents. Stores also write it to their journals."""
+    """Return a turn as a JSON object in the format of stored documents. Stores also write it to their journals.
+
+    Raises:
+        UsageError: `turn` is not a `Turn`.
+    """
+    require_type("turn", turn, Turn, "a Turn")
     data: Fields = {"parts": [_write_part(part) for part in turn.parts]}
     if turn.finish_reason is not None:
         data["finish_reason"] = turn.finish_reason
@@ -376,7 +382,12 @@ def grant_from_dict(data: object) -> Grant:
 
 
 def tool_to_dict(tool: Tool) -> dict[str, object]:
-    """Return a tool call as a JSON object in the format of stored documents. Stores also write it to their journals."""
+    """Return a tool call as a JSON object in the format of stored documents. Stores also write it to their journals.
+
+    Raises:
+        UsageError: `tool` is not a tool call.
+    """
+    require_type("tool", tool, Tool, "a tool call")
     return write_tool(tool, _write_inner)
 
 

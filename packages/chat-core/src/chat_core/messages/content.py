@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import ClassVar, Final, Literal, Self, TypeAlias, cast, final, get_args
 
-from chat_core._arguments import argument_error, require_time
+from chat_core.arguments import argument_error, require_time
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenList
 from chat_core.json import dumps
@@ -168,6 +168,8 @@ class Turn:
     def encoded(self, key: Hashable, encode: Callable[[Turn], bytes]) -> bytes:
         """Return `encode(self)`. The result is cached under `key` if all tool calls of the turn are resolved.
 
+        The arguments are not checked, because providers call this method for each turn of each request.
+
         Args:
             key: cache key. It identifies the codec and the part of its configuration that affects the encoding.
             encode: encoder of one turn, called on a cache miss.
@@ -190,6 +192,8 @@ class Turn:
         encoders: Mapping[Role, Callable[[Turn], bytes]],
     ) -> list[bytes]:
         """Return the encodings of the turns from index `first` on. Stop at the first turn that is not settled.
+
+        The arguments are not checked, as in `encoded()`.
 
         Args:
             turns: turns of a conversation, each with its role.

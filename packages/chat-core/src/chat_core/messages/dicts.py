@@ -8,7 +8,7 @@ import mimetypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.messages.content import Role, Turn
 from chat_core.messages.function_call import FunctionCall

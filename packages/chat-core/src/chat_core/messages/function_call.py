@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, cast, final
 from typing_extensions import TypeForm, TypeVar
 
 from chat_core import model_texts
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenDict, freeze
 from chat_core.json import dumps, is_finite, loads_limited

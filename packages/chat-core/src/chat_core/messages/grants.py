@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar, cast, final
 
-from chat_core._arguments import argument_error, require_optional_text, require_text, require_time
+from chat_core.arguments import argument_error, require_items, require_optional_text, require_text, require_time
 from chat_core.messages._fields import (
     Fields,
     MalformedError,
@@ -80,7 +80,12 @@ class Grant:
             tools: names of the tools on the path of the call, outermost first.
             now: the current time.
             *of: roles or names that the call is reserved for.
+
+        Raises:
+            UsageError: `tools` is not a sequence of strings, or `now` has no time zone.
         """
+        require_items("tools", tools, str, "a sequence of names of tools")
+        require_time("now", now)
         is_valid = self.revoked_at is None and now < self.until
         return is_valid and self.tools == tuple(tools) and all(name in {None, self.of} for name in of)
 

@@ -5,11 +5,12 @@ A conversation is also a checkpoint: a paused run is a history that ends with to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import eq
 from typing import ClassVar, Self, final
 
+from chat_core.arguments import require_items, require_type
 from chat_core.errors import ConversationBusyError, IllegalTransitionError, UsageError
 from chat_core.messages._tool_values import json_object, missing_tool, new_tool_id, pending_error
 from chat_core.messages._turn_faults import require_content, require_contents, require_turn
@@ -334,12 +335,9 @@ class Messages(ViewedTurns):
         """
         return self._state.before(self._turns, len(self._turns))
 
-    def state_before_calls(self, tools: Collection[Tool], /) -> dict[str, Mapping[str, object]]:
-        """Return a dict from the id of each tool call to the conversation's state before the turn that made the call.
-
-        Args:
-            tools: tool calls of this conversation.
-        """
+    def state_before_calls(self, tools: Sequence[Tool], /) -> dict[str, Mapping[str, object]]:
+        """Return the state of the conversation before the turn that made each call, by the ids of the calls `tools`."""
+        require_items("tools", tools, Tool, "a sequence of tool calls of this conversation")
         return self._state.before_calls(self._turns, {tool.id for tool in tools})
 
     def tool(self, id: str, *path: str) -> Tool:  # noqa: A002 - the field's own name
@@ -383,8 +381,11 @@ class Messages(ViewedTurns):
 
         Raises:
             KeyError: no such tool call exists.
+            UsageError: `path` is empty or not a sequence of strings, or `tool` is not a tool call.
         """
-        first, *rest = path
+        require_items("path", path, str, "a sequence of ids of tool calls")
+        require_type("tool", tool, Tool, "a tool call")
+        first, *rest = path or ("",)
         own_tool = self.tool(first, *rest)
         inner = self.tool(first).inner
         if rest and inner is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, TypeAlias, cast, final
 
 from chat_core import model_texts
-from chat_core._arguments import argument_error, require_optional_text, require_text, require_time
+from chat_core.arguments import argument_error, require_optional_text, require_path, require_text, require_time
 from chat_core.errors import UsageError
 from chat_core.json import find_fault
 from chat_core.messages.file_types import detect_mime
@@ -126,8 +126,7 @@ class File:
             OSError: the file cannot be read.
             UsageError: neither the content nor the name shows the MIME type, or an argument has the wrong type.
         """
-        if not isinstance(path, (str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-            raise argument_error("path", "a string or a Path", path)
+        require_path("path", path)
         path = Path(path)
         return cls.from_bytes(path.read_bytes(), mime, name=path.name)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.messages.parts import Extra, File
 

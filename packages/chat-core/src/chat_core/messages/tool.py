@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from chat_core import model_texts
-from chat_core._arguments import require_time
+from chat_core.arguments import require_time, require_type
 from chat_core.messages import _tool_values as values
 from chat_core.messages.function_call import FunctionCall
 from chat_core.messages.parts import Extra, File
@@ -154,7 +154,7 @@ class Tool:
     @property
     def failed(self) -> bool:
         """Whether the call ended without a result: failed or rejected."""
-        return isinstance(self._status, (Failed, Rejected))
+        return isinstance(self.status, (Failed, Rejected))
 
     def result_text(self) -> str:
         """Return the result as the model receives it: a string as it is, any other value as compact JSON.
@@ -170,14 +170,12 @@ class Tool:
     @property
     def result_files(self) -> tuple[File, ...]:
         """Files returned along with the result."""
-        status = self._status
-        return status.files if isinstance(status, Completed) else ()
+        return self.status.files if isinstance(self.status, Completed) else ()
 
     @property
     def data(self) -> tuple[Data, ...]:
         """Data for the application, which is stored with the result and which the model does not receive."""
-        status = self._status
-        return status.data if isinstance(status, Completed) else ()
+        return self.status.data if isinstance(self.status, Completed) else ()
 
     # --- Decisions of an approver --------------------------------------------------------------------
 
@@ -402,10 +400,9 @@ class Tool:
             inner: conversation of a chat used as a tool that starts for the first time.
         """
         at = values.now_or_aware(at)
-        status = self._status
-        if isinstance(status, Suspended):
-            return self._begin_attempt(ToolEvent.START, self.attempts, at, status.inner)
-        return self._begin_attempt(ToolEvent.START, self.attempts + 1, at, inner)
+        resumes = isinstance(self.status, Suspended)
+        attempt = self.attempts if resumes else self.attempts + 1
+        return self._begin_attempt(ToolEvent.START, attempt, at, self.inner or inner)
 
     def again(self, at: datetime | None = None) -> Running:
         """Record the next attempt of an interrupted idempotent call, with the same key, and return the new status."""
@@ -413,7 +410,7 @@ class Tool:
 
     def _begin_attempt(self, event: ToolEvent, attempt: int, at: datetime, inner: Messages | None) -> Running:
         random_ids = os.urandom(32).hex()
-        of = values.approver_of(self._status)
+        of = values.approver_of(self.status)
         running = Running(random_ids[:32], attempt, at, inner, write_ahead=inner is not None, of=of)
         self._transition(event, lambda _: running)
         self.attempts = attempt
@@ -485,7 +482,12 @@ class Tool:
         return Tool(self.call, status=status, **state)
 
     def adopt(self, other: Tool) -> None:
-        """Update this call from another copy of the same call. For a call in messages, use `Messages.adopt()`."""
+        """Update this call from another copy of the same call. For a call in messages, use `Messages.adopt()`.
+
+        Raises:
+            UsageError: `other` is not a tool call.
+        """
+        require_type("other", other, Tool, "a tool call")
         self._status = other.status
         self.canonical = other.canonical
         self.edited = other.edited

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, final
 
 from chat_core import model_texts
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.messages.content import Part, Role, Turn
 from chat_core.messages.parts import Recalled, Rewind, Summary
@@ -84,7 +84,8 @@ class View:
     def encoded(self, key: Hashable, encoders: Mapping[Role, Callable[[Turn], bytes]]) -> bytes:
         """Return the encodings of all turns, joined by commas.
 
-        The leading turns whose tools are all resolved cannot change. Their joined encoding is cached.
+        The leading turns whose tools are all resolved cannot change. Their joined encoding is cached. The arguments are
+        not checked, because providers call this method for each request.
 
         Args:
             key: cache key. It identifies the codec and the part of its configuration that affects the encoding.

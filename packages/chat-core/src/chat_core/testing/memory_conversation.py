@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias, final
 
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error, require_items, require_text, require_type
 from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.messages import Messages, Role, Tool, ToolStatus, Turn, codec
 
@@ -152,6 +152,7 @@ class MemoryConversation:
             LeaseLostError: `overtake()` was called. `late` contains the failed write.
             UsageError: the conversation is not claimed, or no stored tool call has this path.
         """
+        require_type("tool", tool, Tool, "a tool call")
         self._require_lease(Call("write_tool", tool_id=tool.id, status=tool.status))
         resting = self.resting()
         copied = codec.copy_tool(tool, Messages)
@@ -174,6 +175,8 @@ class MemoryConversation:
             LeaseLostError: `overtake()` was called. `late` contains the failed write.
             UsageError: the conversation is not claimed, or no stored conversation has this path.
         """
+        require_items("path", path, str, "a sequence of ids of tool calls")
+        require_text(role=role)
         self._require_lease(Call("write_turn", role=role, turn=turn))
         resting = self.resting()
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from anyio.lowlevel import checkpoint
 
+from chat_core.arguments import require_text, require_type
 from chat_core.errors import TransportError, UsageError
 from chat_core.json import dump_bytes, loads
 from chat_core.transport import MAX_EVENT_BYTES, EventStream, Headers, Request, Response, framed
@@ -131,6 +132,7 @@ class MockTransport:
         """
         if isinstance(body, Mapping):
             body = dump_bytes(body)
+        require_type("body", body, (str, bytes, Sequence), "bytes, a string, a mapping or a sequence of steps")
         steps = (body,) if isinstance(body, bytes | str) else tuple(body)
         self._answers.append(_Answer(status, Headers(headers), steps))
 
@@ -141,7 +143,8 @@ class MockTransport:
             data: data of each event.
             headers: additional response headers.
         """
-        fields = list(headers.items() if isinstance(headers, Mapping) else headers)
+        fields = Headers(headers).items()
+        require_text(**{f"data[{index}]": item for index, item in enumerate(data)})
         body = ["".join(f"data: {line}\n" for line in item.split("\n")) + "\n" for item in data]
         self.answer(200, [("content-type", "text/event-stream"), *fields], body)
 
@@ -188,6 +191,7 @@ class MockTransport:
         self.closed = True
 
     async def _next_answer(self, request: Request, *, streamed: bool) -> _Answer:
+        require_type("request", request, Request, "a Request")
         self.requests.append(RecordedRequest(request, streamed))
         await checkpoint()
         if not self._answers:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error, require_items, require_type
 from chat_core.errors import ChatError, StreamTruncatedError, UsageError
 from chat_core.events import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
 from chat_core.messages import (
@@ -42,7 +42,7 @@ class Answer:
         before: function that is called and awaited before the answer starts, such as `event.wait`.
 
     Raises:
-        UsageError: `parts` is not a list of texts, calls and parts.
+        UsageError: `parts` is not a list of strings, calls and parts.
     """
 
     parts: Sequence[Part | FunctionCall | str] = ()
@@ -54,10 +54,10 @@ class Answer:
 
     def __post_init__(self) -> None:
         if isinstance(self.parts, str) or not isinstance(self.parts, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-            raise argument_error("parts", "a list of texts, calls and parts, such as ['Hello.']", self.parts)
+            raise argument_error("parts", "a list of strings, calls and parts, such as ['Hello.']", self.parts)
         for part in self.parts:
             if not isinstance(part, (str, FunctionCall, Part)):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
-                name, expected = "a part of an answer", "a text, a call or a part"
+                name, expected = "a part of an answer", "a string, a call or a part"
                 raise argument_error(name, expected, part)
 
 
@@ -169,6 +169,7 @@ class ScriptedProvider:
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         """Implement `EmbeddingsProvider.embed`: return a vector from the function `vectors` for each text."""
         del options
+        require_items("texts", texts, str, "a sequence of strings")
         if len(texts) > self._meta.max_embedding_batch:
             msg = f"{len(texts)} texts in one batch; at most {self._meta.max_embedding_batch} are allowed"
             raise UsageError(msg)
@@ -181,6 +182,7 @@ class ScriptedProvider:
         options: ChatOptions,
         structured_output: OutputSchema | None,
     ) -> Answer:
+        require_type("messages", messages, Messages, "a Messages object")
         if unresolved := messages.pending():
             msg = f"a request was sent while calls are unresolved: {unresolved!r}"
             raise AssertionError(msg)
@@ -252,7 +254,7 @@ def _to_answer(item: Scripted) -> Answer:
     if isinstance(item, (str, FunctionCall)):
         return Answer((item,))
     if not isinstance(item, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
-        name, expected = "an answer", "a text, a FunctionCall, a ChatError, an Answer or a list of parts"
+        name, expected = "an answer", "a string, a FunctionCall, a ChatError, an Answer or a list of parts"
         raise argument_error(name, expected, item)
     return Answer(item)
 

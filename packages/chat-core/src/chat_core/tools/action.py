@@ -51,8 +51,8 @@ class Execute(Action[Never]):
     """Action that runs the call now."""
 
     def pause(self, wait: Wait, /) -> Never:
-        """Raise `AssertionError`, because an executed call does not wait."""
-        msg = f"the call {wait.tool_id!r} is executed, so it cannot pause the run"
+        """Raise `AssertionError`: only actions that make a call wait can pause a run."""
+        msg = f"the policy executes the call {wait.tool_id!r}, so the call does not wait and cannot pause the run"
         raise AssertionError(msg)
 
 
@@ -67,8 +67,8 @@ class Reject(Withhold[Never]):
         _require_text("the reason of Reject()", self.reason)
 
     def pause(self, wait: Wait, /) -> Never:
-        """Raise `AssertionError`, because a rejected call does not wait."""
-        msg = f"the call {wait.tool_id!r} was rejected, so it cannot pause the run"
+        """Raise `AssertionError`: only actions that make a call wait can pause a run."""
+        msg = f"the policy rejects the call {wait.tool_id!r}, so the call does not wait and cannot pause the run"
         raise AssertionError(msg)
 
 

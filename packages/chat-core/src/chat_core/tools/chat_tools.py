@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeAlias, cast, final
 
 from typing_extensions import TypeVar
 
+from chat_core.arguments import require_callable, require_items, require_text, require_type
 from chat_core.clock import utc_clock
 from chat_core.errors import UsageError
 from chat_core.messages import Grant, Messages
@@ -51,6 +52,8 @@ class ChatTools(Generic[PauseT_co]):
         grant_rule: GrantRule | None = None,
     ) -> None:
         """Collect the tools of `scopes`. The caller checks that their names are unique."""
+        require_items("scopes", scopes, ToolScope, "a sequence of scopes of tools")
+        require_callable("now", now, "a function that returns the time")
         self.scopes: tuple[ToolScope[PauseT_co], ...] = tuple(scopes)
         self.interrupted: Action[PauseT_co] | None = interrupted
         self.now: Callable[[], datetime] = utc_clock(now)
@@ -79,8 +82,10 @@ class ChatTools(Generic[PauseT_co]):
             messages: the conversation.
 
         Raises:
-            UsageError: the chat has no `ClientTools`, a declaration is invalid, or its name is taken.
+            UsageError: the chat has no `ClientTools`, a declaration is invalid, its name is taken, or `messages` is not
+                a `Messages` object.
         """
+        require_type("messages", messages, Messages, "a Messages object")
         declared = (
             turn.client_tools
             for content in reversed(messages.contents)
@@ -116,6 +121,7 @@ class ChatTools(Generic[PauseT_co]):
 
         Further names select a tool inside a chat used as a tool: `definition("ask_bank", "transfer")`.
         """
+        require_text(name=name)
         definition, _ = self.owners.get(name, (None, None))
         if not path:
             return definition

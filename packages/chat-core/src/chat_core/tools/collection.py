@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, final, overload
 
-from chat_core._arguments import require_text
+from chat_core.arguments import require_text
 from chat_core.errors import UsageError
 from chat_core.tools.action import MetaT
 from chat_core.tools.context import ToolContext

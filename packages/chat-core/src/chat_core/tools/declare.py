@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from chat_core._arguments import require_optional_text
+from chat_core.arguments import require_optional_text
 from chat_core.errors import UsageError
 from chat_core.messages import File
 from chat_core.provider import ToolDeclaration

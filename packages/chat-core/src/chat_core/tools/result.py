@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json, to_json, to_jsonable_python
 
 from chat_core import model_texts
-from chat_core._arguments import argument_error
+from chat_core.arguments import argument_error
 from chat_core.json import dump_bytes
 from chat_core.messages import Data, File, Text
 

@@ -10,6 +10,7 @@ from typing import Generic, final
 from anyio import get_cancelled_exc_class
 
 from chat_core import model_texts
+from chat_core.arguments import require_callable, require_items, require_type
 from chat_core.concurrency import is_cancelled
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall
@@ -91,7 +92,13 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
         Args:
             call: the call, with validated arguments.
             on_error: called with the error of the strategy, before it is logged.
+
+        Raises:
+            UsageError: `call` is not a function call, or `on_error` is not a function.
         """
+        require_type("call", call, FunctionCall, "a FunctionCall")
+        if on_error is not None:
+            require_callable("on_error", on_error, "a function of an exception")
         try:
             _, meta = self._tools[call.name]
             decided = self._strategy(call, meta)
@@ -156,8 +163,9 @@ def require_unique_names(scopes: Sequence[ToolScope[Paused]], /) -> None:
     """Check that no two tools of a chat have the same name, and that no tool is in two scopes.
 
     Raises:
-        UsageError: two tools have the same name, or a collection is in two scopes.
+        UsageError: two tools have the same name, a collection is in two scopes, or an item is not a scope.
     """
+    require_items("scopes", scopes, ToolScope, "a sequence of scopes of tools")
     owners: dict[str, tuple[ToolScope[Paused], ToolDefinition]] = {}
     for scope in scopes:
         for definition in scope.definitions():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, assert_never
+from typing import Protocol, get_args
 
+from chat_core.arguments import argument_error
 from chat_core.errors import TransportError
 from chat_core.transport.aws_events import AwsEvents
 from chat_core.transport.json_array import JsonArray
@@ -44,6 +45,9 @@ def framer(framing: Framing, max_event_bytes: int = MAX_EVENT_BYTES) -> Framer:
     Args:
         framing: the format of the body.
         max_event_bytes: the limit on the length of an event, in bytes.
+
+    Raises:
+        UsageError: there is no such framing.
     """
     match framing:
         case "sse":
@@ -55,7 +59,8 @@ def framer(framing: Framing, max_event_bytes: int = MAX_EVENT_BYTES) -> Framer:
         case "aws-event-stream":
             return AwsEvents(max_event_bytes)
         case _:
-            assert_never(framing)
+            allowed = ", ".join(map(repr, get_args(Framing)))
+            raise argument_error("framing", f"one of {allowed}", framing)  # pyright: ignore[reportUnreachable] - callers without a checker
 
 
 def _end_of_response(events: list[Event], is_last: Callable[[Event], bool]) -> int:

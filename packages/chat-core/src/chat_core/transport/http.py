@@ -16,6 +16,7 @@ from typing import Final
 
 from anyio import move_on_after
 
+from chat_core.arguments import require_type
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport.content_encoding import (
     ACCEPT_ENCODING,
@@ -76,8 +77,9 @@ def require_valid_address(request: Request) -> None:
     """Raise `UsageError` if the host or the path has control characters, which some HTTP libraries remove silently.
 
     Raises:
-        UsageError: the address contains a line break, a NUL or another control character.
+        UsageError: `request` is not a `Request`, or its address has a line break, a NUL or another control character.
     """
+    require_type("request", request, Request, "a Request")
     if (found := _CONTROL_CHARACTER.search(request.host) or _CONTROL_CHARACTER.search(request.path)) is not None:
         msg = f"the address of a request contains the control character {found[0]!r}: remove it, or percent-encode it"
         raise UsageError(msg)

@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, final
 
+from chat_core.arguments import require_text_fields
+from chat_core.errors import UsageError
+
 Framing: TypeAlias = Literal["sse", "json-lines", "json-array", "aws-event-stream"]
 """The format that splits a response body into events."""
 
@@ -36,9 +39,13 @@ class Headers(Mapping[str, str]):
 
     def __init__(self, items: Sequence[tuple[str, str]] | Mapping[str, str] = ()) -> None:
         self._fields: dict[str, str] = {}
-        for name, value in items.items() if isinstance(items, Mapping) else items:
-            key = name.lower()
-            self._fields[key] = f"{self._fields[key]}, {value}" if key in self._fields else value
+        try:
+            for name, value in items.items() if isinstance(items, Mapping) else items:
+                key = name.lower()
+                self._fields[key] = f"{self._fields[key]}, {value}" if key in self._fields else value
+        except (AttributeError, TypeError, ValueError) as error:  # checks of each item would slow down each request
+            msg = f"items must be a mapping of strings or a sequence of pairs of strings, not {type(items).__name__}"
+            raise UsageError(msg) from error
 
     def __getitem__(self, name: str, /) -> str:
         return self._fields[name.lower()]
@@ -59,7 +66,12 @@ _HARMLESS_HEADERS = frozenset(
 
 
 def redact(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return header fields that are safe to log: only the values of known harmless headers are shown."""
+    """Return header fields that are safe to log: only the values of known harmless headers are shown.
+
+    Raises:
+        UsageError: `fields` is not a mapping of strings to strings.
+    """
+    require_text_fields("fields", fields)
     return {name: value if name.lower() in _HARMLESS_HEADERS else "…" for name, value in fields.items()}
 
 

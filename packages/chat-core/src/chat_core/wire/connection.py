@@ -26,6 +26,7 @@ from typing import (
     runtime_checkable,
 )
 
+from chat_core.arguments import require_text_fields
 from chat_core.errors import UsageError
 from chat_core.messages.content import FinishReason
 from chat_core.transport.protocol import Transport
@@ -182,7 +183,12 @@ class Connection:
         return replace(self, headers=(credentials, *others), key=None)
 
     def with_headers(self, headers: Mapping[str, str]) -> Self:
-        """Return the settings with additional headers. Names are case-insensitive, and the last value wins."""
+        """Return the settings with additional headers. Names are case-insensitive, and the last value wins.
+
+        Raises:
+            UsageError: `headers` is not a mapping of strings to strings.
+        """
+        require_text_fields("headers", headers)
         merged = {name.lower(): value for name, value in (*self.headers, *headers.items())}
         return replace(self, headers=tuple(merged.items()), key=self.key_unless({name.lower() for name in headers}))
 
@@ -396,7 +402,7 @@ def credentials_for(header: str, secret: str) -> str:
 
 def read_environment(*names: str) -> str | None:
     """Return the value of the first environment variable in `names` that is set and not blank, or None."""
-    return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
+    return next((value for name in names if name.isascii() and (value := os.environ.get(name, "").strip())), None)
 
 
 @contextmanager
@@ -433,8 +439,9 @@ def require_finish_reasons(method: str, reasons: Mapping[str, FinishReason]) -> 
         reasons: meaning of each finish reason that the server may send.
 
     Raises:
-        UsageError: a meaning is not a value of `FinishReason`.
+        UsageError: `reasons` is not a mapping of strings, or a meaning is not a value of `FinishReason`.
     """
+    require_text_fields(f"reasons of {method}()", reasons)
     known: tuple[str, ...] = get_args(FinishReason)
     for reason, meaning in reasons.items():
         if meaning not in known:

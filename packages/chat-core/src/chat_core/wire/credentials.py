@@ -194,10 +194,10 @@ def _pattern(text: str) -> re.Pattern[str]:
 
     The text is matched in a string and in bytes that are decoded as Latin-1.
     """
-    return re.compile("".join([_character_pattern(character) for character in text]))
+    return re.compile("".join([_escaped_forms_pattern(character) for character in text]))
 
 
-def _character_pattern(character: str) -> str:
+def _escaped_forms_pattern(character: str) -> str:
     code, encoded = ord(character), character.encode(errors="replace")
     utf16 = character.encode("utf-16-be", errors="surrogatepass").hex()
     # Limits on repeated characters keep the search linear in the length of the text.

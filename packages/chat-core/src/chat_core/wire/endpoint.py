@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, Self, final
 from urllib.parse import SplitResult, urlsplit
 
+from chat_core.arguments import require_name, require_text, require_text_fields
 from chat_core.errors import UsageError
 from chat_core.transport.values import Event, Framing, Request, Scheme, Timeouts, never_last
 from chat_core.wire.connection import Authorizer, naming_variable, read_environment, without_secrets
@@ -37,6 +38,8 @@ class Endpoint:
 
     def __init__(self, base_url: str, headers: Mapping[str, str], key: Authorizer | None = None) -> None:
         self.key: Authorizer | None = key
+        require_text(base_url=base_url)
+        require_text_fields("headers", headers)
         base_url = base_url.strip()
         url = _parse_web_url(base_url)
         if url is None or FORBIDDEN_CHARACTERS.search(base_url):
@@ -65,6 +68,7 @@ class Endpoint:
         Raises:
             UsageError: the base URL is invalid.
         """
+        require_name("variable", variable)
         url = read_environment(variable)
         if url is None:
             return cls(default, headers, key)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar, final
 
+from chat_core.arguments import require_type
 from chat_core.errors import ChatError, InvalidResponseError, ProviderError, TransportError
 from chat_core.json import loads_limited
 from chat_core.messages import Turn
@@ -86,6 +87,8 @@ class TransportProvider:
             abilities: abilities of the model. Default: unchanged.
             data: application data for `ProviderMeta.data`. Default: unchanged.
         """
+        if data is not None:
+            require_type("data", data, Mapping, "a mapping of names to values")
         meta, clone = self._metadata, copy(self)
         described = replace(
             meta,

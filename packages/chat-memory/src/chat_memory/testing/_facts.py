@@ -237,7 +237,7 @@ async def a_turn_counts_once(memories: Memories) -> None:
 
 
 async def a_subject_is_not_part_of_another(memories: Memories) -> None:
-    """Facts compete only if their subjects and predicates are equal, whatever characters these contain."""
+    """A fact replaces another only if their subjects and predicates are equal, whatever characters these contain."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         subjects = ["a", "arawn.lang", "%", "a%", "a'b", 'a"b', "a\\", "*"]

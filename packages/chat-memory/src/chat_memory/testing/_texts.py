@@ -21,7 +21,7 @@ async def _search(scope: MemoryScope, *words: str) -> list[str]:
 
 
 async def a_passage_is_stored_once(memories: Memories) -> None:
-    """A passage that is stored again changes nothing, and another text at its place replaces it."""
+    """Storing a passage again changes nothing. Storing another text at the same position replaces the passage."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         passage = Passage("I moved to Berlin.", "chat-17", 3, "turn", "Ana", year(2024))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, final
 
 from chat_core import UsageError
+from chat_core.arguments import require_number, require_text, require_whole
 
 Encoding: TypeAlias = Literal["pcm16", "pcmu", "pcma"]
 
@@ -29,11 +30,10 @@ class AudioFormat:
     rate: int = 24_000
 
     def __post_init__(self) -> None:
+        require_text(encoding=self.encoding)
+        require_whole("rate of AudioFormat", self.rate, 1)
         if self.encoding not in _BYTES:
             msg = f"the encoding of AudioFormat must be one of {', '.join(_BYTES)}, not {self.encoding!r}"
-            raise UsageError(msg)
-        if self.rate < 1:
-            msg = f"the rate of AudioFormat must be at least 1 sample per second, not {self.rate!r}"
             raise UsageError(msg)
 
     @property
@@ -47,6 +47,7 @@ class AudioFormat:
         Args:
             size: length of the audio in bytes.
         """
+        require_whole("size", size, 0)
         return size / (self.rate * self.sample_bytes)
 
     def size(self, seconds: float) -> int:
@@ -55,4 +56,5 @@ class AudioFormat:
         Args:
             seconds: duration of the audio.
         """
+        require_number("seconds", seconds)
         return int(seconds * self.rate) * self.sample_bytes

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from chat_core import Chat, ChatOptions, Conversation, Messages, Paused, UsageError
+from chat_core.arguments import argument_error, require_callable, require_number, require_type, require_whole
 from typing_extensions import TypeVar
 
 from chat_realtime.sessions._settings import SessionLimits, SessionTarget
@@ -55,10 +56,14 @@ def connect(
     if not isinstance(messages, (Messages, Conversation)):  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"connect() needs Messages or a Conversation, not {messages!r}"
         raise UsageError(msg)
+    if not hasattr(model, "output_format"):
+        raise argument_error("model", "a realtime model, such as OpenAIRealtime(...)", model)
+    require_type("chat", chat, Chat, "a chat")
+    require_callable("clock", clock, "a function that returns seconds")
     for name, value in (("max_buffered_bytes", max_buffered_bytes), ("max_waiting_turns", max_waiting_turns)):
-        if value < 1:
-            msg = f"{name} must be at least 1, not {value!r}"
-            raise UsageError(msg)
+        require_whole(name, value, 1)
+    require_number("transcript_seconds", transcript_seconds)
+    require_number("max_reconnects", max_reconnects)
     if transcript_seconds < 0 or max_reconnects < 0:
         msg = f"transcript_seconds and max_reconnects must not be negative: {transcript_seconds!r}, {max_reconnects!r}"
         raise UsageError(msg)

@@ -190,7 +190,7 @@ class Recorder(Generic[PauseT_co]):
         was_cut = speech.was_cut and (ended.status != "completed" or text != speech.full_text())
         if text:
             reason: FinishReason = "interrupted" if was_cut else _FINISH_REASONS[ended.status]
-            metadata = self._metadata(ended) if not self._has_recorded_calls(ended) else None
+            metadata = self._metadata(ended) if not self._usage_is_on_calls(ended) else None
             await self._append("model", Turn([Text(text)], finish_reason=reason, metadata=metadata))
         elif not ended.calls and ended.usage:
             await self._in_checkpoint(lambda checkpoint: checkpoint.record_failed_usage(ended.usage))
@@ -198,7 +198,7 @@ class Recorder(Generic[PauseT_co]):
             await self._deliver(ResponseInterrupted(text))
 
     @staticmethod
-    def _has_recorded_calls(ended: ResponseEnded) -> bool:
+    def _usage_is_on_calls(ended: ResponseEnded) -> bool:
         return ended.status == "completed" and bool(ended.calls)
 
     async def _record_calls(self, slot: CallsSlot, wire: Wire) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, final
 
 from chat_core import ProviderMeta, UsageError
+from chat_core.arguments import require_type
 from chat_core.transport import DuplexTransport, Request
 from chat_core.wire.connection import ApiKey, require_model
 from chat_core.wire.endpoint import Endpoint
@@ -69,6 +70,7 @@ class GeminiLive(NativeModel):
         require_model("GeminiLive", model)
         require_choice("GeminiLive", "output", output, ("audio", "text"))
         require_choice("GeminiLive", "turn_detection", turn_detection, ("server", "manual"))
+        require_type("input_format", input_format, AudioFormat, "an AudioFormat")
         if input_format.encoding != "pcm16":
             msg = f"input_format of GeminiLive must be pcm16, not {input_format.encoding}"
             raise UsageError(msg)

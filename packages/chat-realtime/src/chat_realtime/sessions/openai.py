@@ -11,6 +11,7 @@ from typing import Final, Literal, final
 from urllib.parse import quote
 
 from chat_core import ProviderMeta, UsageError
+from chat_core.arguments import require_type
 from chat_core.transport import DuplexTransport, Request
 from chat_core.wire.connection import AUTHORIZATION, ApiKey, require_model
 from chat_core.wire.endpoint import Endpoint
@@ -71,6 +72,7 @@ class OpenAIRealtime(NativeModel):
         require_choice("OpenAIRealtime", "output", output, ("audio", "text"))
         require_choice("OpenAIRealtime", "turn_detection", turn_detection, ("server", "semantic", "manual"))
         for name, audio in (("input_format", input_format), ("output_format", output_format)):
+            require_type(name, audio, AudioFormat, "an AudioFormat")
             rate = _PCM_RATE if audio.encoding == "pcm16" else _G711_RATE
             if audio.rate != rate:
                 msg = f"{name} of OpenAIRealtime: {audio.encoding} has {rate} samples per second, not {audio.rate}"

@@ -237,7 +237,7 @@ class RealtimeSession(Generic[PauseT_co]):
         """
         link = self._require_link("send_text")
         if not isinstance(text, str) or not text:  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"send_text() needs a text that is not empty, not {text!r}"
+            msg = f"send_text() needs a string that is not empty, not {text!r}"
             raise UsageError(msg)
         await self.interrupt()
         await link.send(lambda codec: codec.text(text))

@@ -1,4 +1,4 @@
-"""Scenarios of speech and text."""
+"""Conformance scenarios for messages that are spoken or written, in both directions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def a_session_starts_with_instructions_tools_and_history(subject: Subject)
 
 
 async def speech_is_sent_and_received_as_bytes(subject: Subject) -> None:
-    """Audio arrives unchanged in both directions; transcripts become the history; usage is counted by modality."""
+    """Audio is not changed on the way, transcripts become the history, and usage is counted by modality."""
     dialect = subject.dialect
     sent: list[bytes] = []
 

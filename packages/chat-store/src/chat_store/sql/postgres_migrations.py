@@ -47,7 +47,8 @@ def migrate(
     connection.execute(_LOCK, (schema,))
     version = _read_version(connection, schema, version_table)
     if version > len(migrations):
-        msg = f"the tables have version {version}, but this library supports {len(migrations)}: upgrade the library"
+        supported = len(migrations)
+        msg = f"the tables have version {version}, but this library reads up to version {supported}: upgrade chat-store"
         raise NewerVersionError(msg)
     if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))

@@ -41,7 +41,7 @@ def migrate(
 
 def _require_supported(version: int, supported: int) -> None:
     if version > supported:
-        msg = f"the tables have version {version}, but this library supports {supported}: upgrade the library"
+        msg = f"the tables have version {version}, but this library reads up to version {supported}: upgrade chat-store"
         raise NewerVersionError(msg)
 
 

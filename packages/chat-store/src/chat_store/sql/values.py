@@ -67,7 +67,7 @@ def wait_from_columns(kind: str, data: bytes, conversation: str, owner: str | No
     wait = cast("dict[str, object]", loads(data))
     path = tuple(cast("list[str]", wait["path"]))
     if kind not in WAIT_KINDS or not isinstance(wait["arguments"], dict):
-        msg = f"the row is not a wait: {kind!r}, {wait['arguments']!r}"
+        msg = f"the row does not describe a waiting call: kind {kind!r}, arguments {wait['arguments']!r}"
         raise ValueError(msg)
     return Wait(
         cast("WaitKind", kind),

@@ -34,7 +34,7 @@ async def _resume(store: ConversationStore, name: str, run: OpenConversation) ->
     """Claim the conversation, start its outer call, and return the call and its inner conversation.
 
     Args:
-        store: another store, which must read the call as running.
+        store: another store for the same data. The function checks that it reads the call as running.
         name: the id of the conversation.
         run: the conversation, opened by the run.
     """

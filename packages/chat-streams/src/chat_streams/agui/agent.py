@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
-from chat_core import AnyChat, StreamingChat
+from chat_core import AnyChat, Chat, StreamingChat
 from chat_core.approvals import MayDecide, Principal
+from chat_core.arguments import require_type
 from chat_core.conversation import Conversation
 from chat_core.messages import Messages, Tool
 from chat_core.response import Paused, Wait
@@ -175,6 +176,9 @@ class AGUI:
             ClientInputError: the request contradicts the stored conversation, answers only some interrupts, or decides
                 a call that the person may not decide. Nothing was changed.
         """
+        require_type("request", request, AGUIRequest, "an AGUIRequest")
+        require_type("chat", chat, Chat, "a chat")
+        require_type("principal", principal, Principal, "a Principal")
         decider = Decider(principal, self._may_decide, chat.tools.now)
         messages = messages_of(target)
         waits = {wait_key(messages, wait): wait for wait in all_waits(target)}
@@ -225,6 +229,8 @@ class AGUI:
             up_to_date: whether the client has all messages, see `AppliedInput.up_to_date`.
             is_stored: whether the store already contains the changes of the request.
         """
+        require_type("request", request, AGUIRequest, "an AGUIRequest")
+        require_type("chat", chat, Chat, "a chat")
         decider = Decider(principal, self._may_decide, chat.tools.now)
         return AGUIEncoder(
             request.thread_id,

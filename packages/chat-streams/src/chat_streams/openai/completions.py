@@ -26,6 +26,7 @@ from chat_core import (
     TextDelta,
     Usage,
 )
+from chat_core.arguments import require_callable, require_type
 from chat_core.errors import UsageError
 from chat_core.json import dump_bytes, dumps
 
@@ -134,6 +135,9 @@ class CompletionsEncoder:
         Raises:
             ClientInputError: the chat has tools whose calls always wait.
         """
+        require_type("chat", chat, Chat, "a chat")
+        require_type("request", request, CompletionsRequest, "a CompletionsRequest")
+        require_callable("clock", clock, "a function that returns seconds")
         always: list[object] = [scope.always for scope in chat.tools.scopes]
         if any(isinstance(action, (Defer, RequireApproval, Schedule)) for action in always):
             raise ClientInputError("invalid_request", NO_PAUSES)
@@ -185,6 +189,7 @@ class CompletionsEncoder:
         Raises:
             ClientInputError: the run has paused.
         """
+        require_type("outcome", outcome, (ChatResponse, Paused), "the result of complete()")
         for event in stored_events(self._messages, outcome, start=self._start):
             self.encode(event)
         reason = _finish_reason(cast("ChatResponse", outcome))

@@ -27,6 +27,7 @@ from chat_core import (
     Usage,
     Wait,
 )
+from chat_core.arguments import require_callable, require_type
 from chat_core.json import dump_bytes, dumps
 
 from chat_streams.client_texts import outcome_text
@@ -86,6 +87,8 @@ class ResponsesEncoder:
             clock: clock for the time of the response, in seconds since 1970.
         """
         self._messages = messages_of(target)
+        require_type("request", request, ResponsesRequest, "a ResponsesRequest")
+        require_callable("clock", clock, "a function that returns seconds")
         self._request = request
         self._decider = decider
         self._created_at = int(clock())
@@ -142,6 +145,7 @@ class ResponsesEncoder:
         Args:
             outcome: result of `chat.complete()` for the conversation.
         """
+        require_type("outcome", outcome, (ChatResponse, Paused), "the result of complete()")
         for event in stored_events(self._messages, outcome, start=self._start):
             self.encode(event)
         return dump_bytes(self._final)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, final
 
 from chat_core import AnyChat, ChatOptions
+from chat_core.arguments import require_type
 from chat_core.messages import Messages
 
 from chat_streams.client_input import (
@@ -122,6 +123,7 @@ def apply_responses_request(
             call that the user may not decide. Nothing was changed.
     """
     messages = messages_of(target)
+    require_type("request", request, ResponsesRequest, "a ResponsesRequest")
     if request.previous is not None:
         turns = [(content.role, turn) for content in messages for turn in content.turns]
         if not 1 <= request.previous <= len(turns):

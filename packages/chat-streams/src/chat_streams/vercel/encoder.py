@@ -29,6 +29,7 @@ from chat_core import (
     ToolStarted,
     Wait,
 )
+from chat_core.arguments import require_type
 
 from chat_streams.errors import describe_error
 from chat_streams.json_strings import quote
@@ -81,6 +82,7 @@ class VercelEncoder:
         """
         self._messages = messages_of(target)
         self._decider = decider
+        require_type("shown", shown, Collection, "ids of tool calls")
         self._shown = set(shown)
         last = shown_messages(self._messages, join_model_turns=True)[-1:]
         self._message_id: str | None = last[0].id if last and last[0].role == "model" else None

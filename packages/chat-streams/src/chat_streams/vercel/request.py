@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, final
 
 from chat_core import AnyChat
+from chat_core.arguments import require_type
 from chat_core.errors import UsageError
 from chat_core.messages import Failed, File, Messages, Part, Rejected, Text, Tool
 
@@ -103,6 +104,7 @@ def apply_request(
             decide. Nothing was changed.
     """
     messages = messages_of(target)
+    require_type("request", request, VercelRequest, "a VercelRequest")
     if request.trigger == "regenerate-message":
         _require_last_question(request.given, messages)
     given = replace(
