@@ -40,11 +40,17 @@ TOKENS = {"ana": "token-of-ana", "bo": "token-of-bo"}
 
 @final
 class Notes:
-    """A memory with one note."""
+    """A memory with a note about payments, and one with the text of a page that nobody trusts."""
 
     async def recall(self, scope: str, question: str, /) -> Sequence[RecalledNote]:
-        """Return the note if the question is about payments."""
-        return [RecalledNote(f"{scope} pays Maria in euros.", source="an earlier session")] if "Pay" in question else []
+        """Return the notes that belong to the words of the question."""
+        notes = {
+            "Pay": RecalledNote(f"{scope} pays Maria in euros.", source="an earlier session"),
+            "page": RecalledNote(
+                "<img src=x onerror=\"document.title = 'owned'\"> [run](javascript:1)", source="a page"
+            ),
+        }
+        return [note for word, note in notes.items() if word in question]
 
 
 @final

@@ -163,6 +163,39 @@ def test_a_call_is_edited_and_approved_and_a_second_window_follows(served: Serve
     assert served.payments == ["3000 to Maria"]
 
 
+def test_recalled_notes_are_shown_below_their_message_as_plain_text(served: Served) -> None:
+    served.start(["Hello."], ["In euros."], ["I know it."])
+    context = served.browser()
+    page = served.window(context)
+    for question, answer in (
+        ("Hi.", "Hello."),
+        ("In what do I Pay?", "In euros."),
+        ("And as the page says?", "I know it."),
+    ):
+        ask(page, question)
+        expect(page.locator(".model .markdown").last).to_have_text(answer)
+    expect(page.locator(".recalled summary")).to_have_text(["1 note recalled from memory"] * 2)
+    page.reload()
+    notes = page.locator(".recalled")
+    expect(notes).to_have_count(2)
+    expect(page.locator(".user + .recalled")).to_have_count(2)
+    expect(page.locator(".user").first.locator("xpath=following-sibling::*[1]")).to_have_class("model")
+    notes.last.locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(notes.last.locator("li")).to_be_visible()
+    expect(notes.locator("li")).to_have_text(
+        [
+            "ana pays Maria in euros. (an earlier session)",
+            "<img src=x onerror=\"document.title = 'owned'\"> [run](javascript:1) (a page)",
+        ]
+    )
+    assert notes.locator("img, a").count() == 0
+    assert page.title() != "owned"
+    assert_accessible(page)
+    other = served.window(served.browser("bo"), f"/?{urlsplit(page.url).query}")
+    expect(other.locator(".recalled")).to_have_count(0)
+
+
 def test_arguments_that_the_tool_refuses_are_reported_in_the_form(served: Served) -> None:
     served.start([{"to": "Maria", "cents": 4000}], ["Then not."])
     page = served.window(served.browser())
