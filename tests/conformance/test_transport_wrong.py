@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import aiohttp
@@ -27,6 +28,7 @@ from chat_transport_aiohttp._connections import LoopSession
 
 from . import wrong_transport_contents, wrong_transports
 from .right_transport import Batches, Right, anew, open_session, run_scenarios
+from .wrong_provider_reports import CASES
 
 THOROUGH = bool(os.environ.get("CHAT_THOROUGH"))
 
@@ -681,3 +683,11 @@ def test_every_scenario_is_failed_first_by_some_faulty_transport() -> None:
 
     assert first == {scenario.name for scenario in TRANSPORT_SCENARIOS}
     assert len([kind for kind in WRONG if len(kind.names) == 1]) >= 15
+
+
+def test_the_page_of_maintainers_states_the_number_of_wrong_subjects() -> None:
+    page = Path(__file__).parents[2] / "docs" / "maintainers" / "long-runs.md"
+    providers, transports = len(CASES), len(WRONG)
+    stated = " ".join(page.read_text(encoding="utf-8").split())
+
+    assert f"{providers} of {providers} wrong providers and {transports} of {transports} wrong transports" in stated

@@ -8,12 +8,28 @@ import anyio
 import pytest
 from chat_testing import ConformanceReport, Scenario, Subject, conformance_report
 
-from . import wrong_answers, wrong_contents, wrong_conversations, wrong_encodings, wrong_exchanges, wrong_requests
+from . import (
+    wrong_answers,
+    wrong_contents,
+    wrong_conversations,
+    wrong_details,
+    wrong_encodings,
+    wrong_exchanges,
+    wrong_requests,
+)
 from .toy import Toy
 from .toy_tapes import EVERYTHING, TAPES
 from .wrong_providers import CASES
 
-MODULES = (wrong_answers, wrong_contents, wrong_conversations, wrong_encodings, wrong_exchanges, wrong_requests)
+MODULES = (
+    wrong_answers,
+    wrong_contents,
+    wrong_conversations,
+    wrong_details,
+    wrong_encodings,
+    wrong_exchanges,
+    wrong_requests,
+)
 """They register their providers on import."""
 _REPORTS: dict[type[Toy], ConformanceReport] = {}
 

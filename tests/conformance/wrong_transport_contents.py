@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
+import aiohttp
+from chat_core.errors import TransportError
 from chat_core.transport import EventStream, Headers, Request, Response
 
 from .right_transport import Batches, Right
@@ -121,3 +124,119 @@ class LowersTypes(Right):
     async def batches(self, request: Request, stream: EventStream) -> Batches:
         async for batch in stream.batches():
             yield [replace(event, type=event.type.lower()) for event in batch]
+
+
+class CutsLongHeaders(Right):
+    """The value of a request header is cut after 1,000 characters."""
+
+    names = ("request_as_written",)
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, headers=tuple([(name, value[:1_000]) for name, value in request.headers]))
+
+
+class CutsLongPaths(Right):
+    """The path and the query are cut after 2,000 characters."""
+
+    names = ("request_as_written",)
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, path=request.path[:2_000])
+
+
+class SendsNoBodyOfADelete(Right):
+    """The body of a DELETE is not sent."""
+
+    names = ("request_as_written",)
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, body=b"") if request.method == "DELETE" else request
+
+
+class UppercasesEscapes(Right):
+    """The digits of an escape in the path are written in upper case."""
+
+    names = ("request_as_written",)
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, path=re.sub("%[0-9a-f]{2}", lambda escape: escape[0].upper(), request.path))
+
+
+class WritesAPlusAsASpace(Right):
+    """A plus sign in the query is sent as an escaped space."""
+
+    names = ("request_as_written",)
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, path=request.path.replace("+", "%20"))
+
+
+class CachesResponses(Right):
+    """A GET that was answered before is not sent."""
+
+    names = ("request_as_written",)
+
+    def __init__(self, session: aiohttp.ClientSession | None = None) -> None:
+        super().__init__(session)
+        self.kept: dict[tuple[str, str], Response] = {}
+
+    async def send(self, request: Request, /) -> Response:
+        place = request.host, request.path
+        if request.method == "GET" and place in self.kept:
+            return self.kept[place]
+        response = await super().send(request)
+        if request.method == "GET":
+            self.kept[place] = response
+        return response
+
+
+class LowersHeaderValues(Right):
+    """The values of response headers are returned in lower case."""
+
+    names = ("any_status",)
+
+    async def send(self, request: Request, /) -> Response:
+        response = await super().send(request)
+        return replace(response, headers=Headers({name: value.lower() for name, value in response.headers.items()}))
+
+
+class TakesAStatusForATimeout(Right):
+    """A response with the status of a timeout raises an error."""
+
+    names = ("any_status",)
+
+    async def send(self, request: Request, /) -> Response:
+        response = await super().send(request)
+        if response.status in {408, 504}:
+            raise TransportError("timeout", "the server sent nothing in time")
+        return response
+
+
+class StripsByteOrderMarks(Right):
+    """A byte order mark in the data of an event is removed."""
+
+    names = ("event_data",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        async for batch in stream.batches():
+            yield [replace(event, data=event.data.removeprefix(b"\xef\xbb\xbf")) for event in batch]
+
+
+class DropsEmptyEvents(Right):
+    """An event with empty data is dropped."""
+
+    names = ("event_data",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        async for batch in stream.batches():
+            yield [event for event in batch if event.data]
+
+
+class TakesDataForComments(Right):
+    """An event whose data begins with a colon is dropped."""
+
+    names = ("event_data",)
+
+    async def batches(self, request: Request, stream: EventStream) -> Batches:
+        async for batch in stream.batches():
+            yield [event for event in batch if not event.data.startswith(b":")]

@@ -14,8 +14,11 @@ from chat_core.messages.storable import require_storable
 from chat_core.provider import OutputSchema
 
 from chat_testing.conformance.mutations import mutate_response
+from chat_testing.conformance.replaced_texts import replace_text
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
+    Method,
+    Outcome,
     ProviderInput,
     SentBody,
     Subject,
@@ -80,6 +83,37 @@ async def deltas(subject: Subject) -> None:
             said = "".join([delta.text for delta in outcome.deltas if isinstance(delta, TextDelta)])
             if said != tape.text:
                 fail(f"the server sent {tape.text!r}, but the deltas are {said!r}")
+
+
+REPLACED_PIECES: Final = ("ha", "  <b>&amp;</b> {0} \\n é\r\n\u2028", "")
+"""Texts of each part of a response: equal ones, unusual ones, and none."""
+
+
+@scenario("text")
+async def exact_answer(subject: Subject) -> None:
+    """The turn has the text of the response unchanged: equal parts, white space, any characters, or no text at all."""
+    for method, tape, reply in subject.replies_of(subject.tapes.text):
+        if _received_texts(await subject.run(method, reply), method) != {tape.text}:
+            continue  # other scenarios report this
+        for piece in REPLACED_PIECES:
+            replaced = replace_text(reply, tape.text, piece)
+            if replaced is None:
+                continue  # a binary format
+            outcome = await subject.run(method, replaced[0])
+            if outcome.error is not None:
+                fail(f"{method}() raised {outcome.error!r} for a response with the text {replaced[1]!r}")
+            if (found := _received_texts(outcome, method)) != {replaced[1]}:
+                fail(f"the server sent {replaced[1]!r}, but {method}() returned {sorted(found)}")
+
+
+def _received_texts(outcome: Outcome, method: Method) -> set[str]:
+    """Return the text of a turn and, of a stream, the text of its deltas. Both should be equal."""
+    if outcome.error is not None:
+        return set()
+    texts = {outcome.result.text}
+    if method == "stream":
+        texts.add("".join([delta.text for delta in outcome.deltas if isinstance(delta, TextDelta)]))
+    return texts
 
 
 @scenario("stream")
@@ -149,7 +183,7 @@ async def usage(subject: Subject) -> None:
 
 @scenario("text")
 async def ownership(subject: Subject) -> None:
-    """The turn and all of its opaque data contain the name of the provider that created them."""
+    """The turn contains the names of the provider and the model, and all of its opaque data that of the provider."""
     name = subject.owner_name
     if not name:
         fail("the provider's metadata has no name, which is required to own provider parts")
@@ -158,6 +192,8 @@ async def ownership(subject: Subject) -> None:
         said = outcome.result.metadata.provider if outcome.result.metadata is not None else None
         if said != name:
             fail(f"the provider's name is {name!r}, but the metadata of a turn of {method}() has the provider {said!r}")
+        if outcome.result.metadata is None or not outcome.result.metadata.model:
+            fail(f"the metadata of a turn of {method}() does not name the model")
         if others := _owners_of_opaque_data(outcome.result) - {name}:
             fail(f"the provider's name is {name!r}, but a turn of {method}() has provider parts of {sorted(others)}")
 
@@ -271,7 +307,7 @@ async def schema_sent(subject: Subject) -> None:
 
 @scenario("reasoning")
 async def reasoning(subject: Subject) -> None:
-    """The provider returns the model's reasoning as reasoning parts, and not as text."""
+    """The provider returns the model's reasoning unchanged, as reasoning parts and not as text."""
     for method, tape, reply in subject.replies_of(subject.tapes.reasoning):
         outcome = await subject.run(method, reply, input_for(tape))
         found = "".join([part.text for part in outcome.result.parts if isinstance(part, Reasoning)])
@@ -282,6 +318,12 @@ async def reasoning(subject: Subject) -> None:
         flowed = "".join([delta.text for delta in outcome.deltas if isinstance(delta, ReasoningDelta)])
         if method == "stream" and flowed != tape.reasoning:
             fail(f"the reasoning is {tape.reasoning!r}, but the reasoning deltas are {flowed!r}")
+        replaced = replace_text(reply, tape.reasoning, REPLACED_PIECES[1])
+        if replaced is not None:
+            turn = (await subject.run(method, replaced[0], input_for(tape))).result
+            found = "".join([part.text for part in turn.parts if isinstance(part, Reasoning)])
+            if found != replaced[1]:
+                fail(f"the reasoning is {replaced[1]!r}, but the turn of {method}() has {found!r}")
 
 
 # --- Mutated responses ----------------------------------------------------------------------------------------------

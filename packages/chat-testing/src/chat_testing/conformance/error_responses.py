@@ -33,12 +33,14 @@ async def _collect_refusals(subject: Subject) -> Sequence[tuple[Refusal, Method,
 
 @scenario()
 async def error_class(subject: Subject) -> None:
-    """An error response raises the expected exception class, with the status of the response."""
+    """An error response raises the expected exception class, with the status of the response and with a message."""
     for refusal, method, error in await _collect_refusals(subject):
         if type(error) is not refusal.error:
             fail(f"an error response to {method}() should raise {refusal.error.__name__}, but raised {error!r}")
         if error.status != refusal.reply.status:
             fail(f"the error of {method}() for the status {refusal.reply.status} has the status {error.status}")
+        if not str(error).strip():
+            fail(f"the error of {method}() for the status {refusal.reply.status} has no message")
 
 
 @scenario("stream")

@@ -130,7 +130,7 @@ FRAMES: Final[Mapping[Framing, tuple[bytes, bytes]]] = {
 
 @scenario("stream")
 async def partial(subject: Subject) -> None:
-    """`partial()` returns the text that was received so far, at any time and even after the stream failed."""
+    """`partial()` returns the text and the usage received so far, at any time and even after the stream failed."""
     for index, steps in truncated_streams(subject.text):
         provider, transport = subject.serve()
         transport.answer(200, {}, steps)
@@ -143,6 +143,13 @@ async def partial(subject: Subject) -> None:
                 stream.close()
             except ChatError:
                 _require_partial_text(stream.partial(), texts, index)
+    provider, transport = subject.serve(subject.text.stream or Reply())
+    async with open_stream(provider, ProviderInput()) as (stream, batches):
+        async for _ in batches:
+            pass
+        usage = stream.partial().usage
+        if usage != (complete := stream.close().usage):
+            fail(f"at the end of a stream, the turn has {complete!r}, but partial() has {usage!r}")
 
 
 def _require_partial_text(turn: Turn, texts: list[str], index: int) -> None:

@@ -42,7 +42,7 @@ def _expected_calls(tape: Tape) -> list[tuple[str, dict[str, object]]]:
 
 @scenario("tools")
 async def declarations(subject: Subject) -> None:
-    """Each request declares every tool with its name, its description and the schema of its parameters."""
+    """Each request declares every tool with its name, its description and the schema of its parameters, in order."""
     tools = declare_tools(subject.tapes.call, subject.tapes.no_arguments, subject.tapes.parallel)
     tape = subject.tapes.call or Tape()
     after_call = conversation_after(make_turn_with_calls(subject.owner_name, tape.calls))
@@ -58,6 +58,9 @@ async def declarations(subject: Subject) -> None:
             for tool in SIMILAR_TOOLS
         ]
         whole = await subject.capture_request(Messages.from_user(QUESTION), ToolDeclarations([DETAILED_TOOL]), method)
+        _require_declared_order(
+            await subject.capture_request(Messages.from_user(QUESTION), ORDERED_TOOLS, method), method
+        )
         if missing := [word for word in DETAILS if not whole.contains(word)]:
             fail(f"{method}() declares the tool {DETAILED_TOOL.name!r} without {missing}")
         for tool, body in zip(SIMILAR_TOOLS[1:], bodies[1:], strict=True):
@@ -72,6 +75,36 @@ def _similar_tool(kind: str, *required: str) -> ToolDeclaration:
     properties = {"city": {"type": kind}, "days": {"type": "integer"}}
     schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
     return ToolDeclaration("forecast", tool_description("forecast"), schema)
+
+
+ORDERED_NAMES: Final = ("zeta", "alpha", "kappa", "beta", "omega")
+ORDERED_TOOLS: Final = ToolDeclarations(
+    [
+        ToolDeclaration(
+            f"{name}_tool",
+            tool_description(name),
+            {
+                "type": "object",
+                "properties": {f"{name}_{part}": {"type": "string"} for part in ORDERED_NAMES},
+                "required": [f"{name}_{part}" for part in ORDERED_NAMES],
+                "additionalProperties": False,
+            },
+        )
+        for name in ORDERED_NAMES
+    ]
+)
+"""Tools and parameters whose order is not that of the alphabet."""
+
+
+def _require_declared_order(sent: SentBody, method: Method) -> None:
+    """Fail unless the tools and their parameters are declared in order. Otherwise, prompt caches do not match."""
+    for what, names in (
+        ("tools", [f"{name}_tool" for name in ORDERED_NAMES]),
+        *((f"parameters of {name}_tool", [f"{name}_{part}" for part in ORDERED_NAMES]) for name in ORDERED_NAMES),
+    ):
+        found = sorted(names, key=sent.position_of)
+        if found != names:
+            fail(f"{method}() declares the {what} in the order {', '.join(found)} instead of {', '.join(names)}")
 
 
 SIMILAR_TOOLS: Final = (
@@ -230,7 +263,7 @@ def _complete_exactly(tool: Tool) -> None:
 
 @scenario("tools")
 async def results(subject: Subject) -> None:
-    """The next request contains a call and its result, unchanged and of any length."""
+    """The next request contains a call and its result, unchanged, in order and of any length."""
     tape = subject.tapes.call or Tape()
     for method, sent in await _capture_next_requests(subject, tape):
         for call_ in tape.calls:
@@ -242,12 +275,24 @@ async def results(subject: Subject) -> None:
         if not sent.contains(RESULT):
             fail(f"the next request of {method}() lacks a tool's result")
     for method in subject.answer_methods:
+        await _require_order_of_arguments(subject, tape, method)
         exact = conversation_after(make_turn_with_calls(subject.owner_name, tape.calls[:1], _complete_exactly))
         if not (await subject.capture_request(exact, method=method)).contains(_LONG_RESULT):
             fail(
                 f"{method}() does not send a tool's result of {len(_LONG_RESULT)} characters unchanged. It begins with "
                 f"{EXACT!r}"
             )
+
+
+async def _require_order_of_arguments(subject: Subject, tape: Tape, method: Method) -> None:
+    """Fail unless the arguments of a call are sent in their order. Otherwise, prompt caches do not match."""
+    calls = [FunctionCall(call_.name, {name: name for name in ORDERED_NAMES}, call_.id) for call_ in tape.calls[:1]]
+    sent = await subject.capture_request(
+        conversation_after(make_turn_with_calls(subject.owner_name, calls)), method=method
+    )
+    found = sorted(ORDERED_NAMES, key=sent.position_of)
+    if calls and found != list(ORDERED_NAMES):
+        fail(f"{method}() sends arguments in the order {', '.join(found)} instead of {', '.join(ORDERED_NAMES)}")
 
 
 @scenario("tools")

@@ -26,7 +26,9 @@ from chat_testing.transport_conformance._scenario import (
     scenario,
 )
 
-_UNUSUAL_PATH = "/a//b/?z=1&a=2&z=%2F"
+_UNUSUAL_PATHS = ("/a//b/?z=1&a=2&z=%2F", "/%c3%a9+e?q=a+b%20c", "/long?" + "x" * 4_000)
+_LONG_VALUE = "y" * 6_000
+"""Value of a header. Tokens of some identity providers are this long."""
 _BINARY = bytes(range(256)) * 1_000
 _PADDED = b" \n{} \n"
 _METHODS = ("GET", "PUT", "PATCH", "DELETE")
@@ -34,27 +36,40 @@ _METHODS = ("GET", "PUT", "PATCH", "DELETE")
 
 @scenario("moves", "url", "headers")
 async def request_as_written(subject: TransportSubject) -> None:
-    """A request arrives with exactly its own method, path, query, headers and body. Cookies are not stored."""
+    """Each request arrives with exactly its own method, path, query, headers and body. Cookies are not stored."""
     play = subject.play(headers=(("set-cookie", "kept=1; Path=/"),))
+    bodies = [body for body in (b"{}", b"", _PADDED, _BINARY) for _ in range(2)]
+    # The first request is repeated, so that a cache would be noticed.
+    others = [(method, path) for method in _METHODS for path in _UNUSUAL_PATHS] + [(_METHODS[0], _UNUSUAL_PATHS[0])]
     async with subject.with_peer(play) as (transport, peer):
-        for body in (b"{}", b"", _PADDED, _BINARY):
+        for body in bodies[::2]:
             for call in both_methods(transport, make_request(peer.host, body=body)).values():
                 await call()
-        for method in _METHODS:
-            await transport.send(Request(method, "http", peer.host, _UNUSUAL_PATH, (("x-empty", ""),)))
+        for method, path in others:
+            headers, body = (("x-empty", ""), ("x-long", _LONG_VALUE)), b"" if method == "GET" else b"{}"
+            await transport.send(Request(method, "http", peer.host, path, headers, body))
         host = peer.host
-    posted, others = peer.received[: -len(_METHODS)], peer.received[-len(_METHODS) :]
-    for received, body in zip(posted, [body for body in (b"{}", b"", _PADDED, _BINARY) for _ in range(2)], strict=True):
+    if len(peer.received) != len(bodies) + len(others):
+        fail(f"{len(bodies) + len(others)} requests were made, but {len(peer.received)} arrived")
+    for received, body in zip(peer.received, bodies, strict=False):
         _require_as_written(received, body)
         if (name := received.headers.get("host", host)) != host:
             fail(f"a request to the host {host!r} arrived with the header host: {name}")
-    for method, received in zip(_METHODS, others, strict=True):
-        if kept := {"authorization", "cookie", "x-kind"} & set(received.headers):
-            fail(f"the headers {sorted(kept)} of earlier exchanges were sent with a request that does not have them")
-        if (received.method, received.path) != (method, _UNUSUAL_PATH):
-            fail(f"{method} of {_UNUSUAL_PATH!r} arrived as {received.method} of {received.path!r}")
-        if received.headers.get("x-empty") != "":
-            fail(f"a header with an empty value arrived as {received.headers.get('x-empty')!r}")
+    for (method, path), received in zip(others, peer.received[len(bodies) :], strict=True):
+        _require_unusual_request(received, method, path)
+
+
+def _require_unusual_request(received: Received, method: str, path: str) -> None:
+    if kept := {"authorization", "cookie", "x-kind"} & set(received.headers):
+        fail(f"the headers {sorted(kept)} of earlier exchanges were sent with a request that does not have them")
+    if (received.method, received.path) != (method, path):
+        fail(f"{method} of {path[:100]!r} arrived as {received.method} of {received.path[:100]!r}")
+    if received.body != (b"" if method == "GET" else b"{}"):
+        fail(f"the body of a {method} request arrived as {received.body!r}")
+    if received.headers.get("x-empty") != "":
+        fail(f"a header with an empty value arrived as {received.headers.get('x-empty')!r}")
+    if (value := received.headers.get("x-long", "")) != _LONG_VALUE:
+        fail(f"a header of {len(_LONG_VALUE)} characters arrived with {len(value)}")
 
 
 def _require_as_written(received: Received, body: bytes) -> None:
@@ -74,14 +89,15 @@ def _require_as_written(received: Received, body: bytes) -> None:
 @scenario("whole")
 async def any_status(subject: TransportSubject) -> None:
     """`send()` returns the complete response, with status, headers and body, for any status."""
-    for status in (200, 201, 400, 404, 429, 500, 503):
+    for status in (200, 201, 400, 404, 408, 429, 500, 503, 504):
         play = subject.play(
-            b"so", b"rry", status=status, headers=(("X-Id", "7"), ("x-empty", ""), ("content-type", "text/plain"))
+            b"so", b"rry", status=status, headers=(("X-Id", "Ab7"), ("x-empty", ""), ("content-type", "text/plain"))
         )
         async with subject.with_peer(play) as (transport, peer):
             response = await transport.send(make_request(peer.host))
         headers = response.headers
-        if (response.status, headers.get("x-id"), headers.get("x-empty"), response.body) != (status, "7", "", b"sorry"):
+        found = response.status, headers.get("x-id"), headers.get("x-empty"), response.body
+        if found != (status, "Ab7", "", b"sorry"):
             fail(
                 f"a response with status {status} and the body 'sorry' was "
                 f"returned as {response!r} with {response.body!r}"

@@ -141,10 +141,11 @@ async def cut_anywhere(subject: TransportSubject) -> None:
 
 @scenario("listens")
 async def event_data(subject: TransportSubject) -> None:
-    """The data of an event keeps its length and its white space. Each invalid UTF-8 sequence in it becomes U+FFFD."""
+    """The data of an event, which may be empty, is unchanged. Each invalid UTF-8 sequence in it becomes U+FFFD."""
     long = b"x" * min(100_000, subject.max_event_bytes // 2)
-    body = b"data:  two spaces \n\ndata:\ttab\ndata: \n\ndata: a\xffb\n\ndata: " + long + b"\n\ndata: ok\n\n"
-    expected = [b" two spaces ", b"\ttab\n", "a\ufffdb".encode(), long, b"ok"]
+    data = (b" two spaces ", "\ufeffmark".encode(), b"", b": colon", long)
+    body = b"data:\ttab\ndata: \n\ndata: a\xffb\n\n" + b"".join([b"data: " + item + b"\n\n" for item in (*data, b"ok")])
+    expected = [b"\ttab\n", "a\ufffdb".encode(), *data, b"ok"]
     async with (
         subject.with_peer(subject.play(body)) as (transport, peer),
         transport.stream(make_request(peer.host)) as stream,
