@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import Final, TypeAlias, cast, final
 
 import anyio
@@ -17,6 +18,7 @@ from chat_core.approvals import Principal
 from chat_inbox.http_errors import HTTPError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from chat_service.compaction import compact_session
 from chat_service.context import ServiceContext
 from chat_service.decisions import apply_decisions
 from chat_service.following import Follower
@@ -169,7 +171,34 @@ class SocketConnection:
 
     async def _command(self, fields: Json) -> None:
         command = fields.get("command")
-        await self._send("command_result", command=command, success=False, result="There is no such command.")
+        if command != "compact":
+            await self._send("command_result", command=command, success=False, result="There is no such command.")
+            return
+        given = fields.get("args")
+        args: Json = cast("Json", given) if isinstance(given, dict) else {}
+        session_id = await self._require_own_session(args)
+        self._group.start_soon(self._compact, session_id, args.get("force") is True)  # the client is read meanwhile
+
+    async def _compact(self, session_id: str, force: bool) -> None:  # noqa: FBT001 - passed by the task group
+        """Summarize a session. If this fails, send a `command_result` without success."""
+
+        async def report(turns: int) -> None:
+            text = f"The model summarizes a part of the {turns} turns."
+            await self._send("command_progress", command="compact", message=text, percent=0)
+
+        result: object
+        success = False
+        try:
+            result = asdict(await compact_session(self._context, self._runs, session_id, report, force=force))
+            success = True
+        except HTTPError as error:
+            result = error.detail
+        except WebSocketDisconnect:
+            raise
+        except Exception:  # noqa: BLE001 - a store may raise anything, and the connection stays open
+            _LOG.exception("a session could not be compacted")
+            result = _INTERNAL
+        await self._send("command_result", command="compact", success=success, result=result)
 
     async def _chat(self, fields: Json) -> None:
         if fields.get("workstream_id") is not None:
