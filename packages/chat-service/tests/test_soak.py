@@ -8,6 +8,7 @@ are counted, and compared with the counts after the first rounds. In CI there ar
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import os
@@ -151,7 +152,8 @@ class Soak:
             rest = [event async for event in events]
         assert (names(rest), rest[-1].data["code"]) == (["error"], "cancelled")
         path = f"/api/v1/sessions/{begun.data['session_id']}"
-        assert (await self._client.request("DELETE", path)).status == 204
+        while (reply := await self._client.request("DELETE", path)).status != 204:
+            assert reply.status == 409, reply.body  # the worker has not stopped yet
 
     async def read_slowly(self) -> None:
         """Read nothing before the run has ended."""
@@ -201,6 +203,7 @@ async def settle(tasks: int) -> None:
 async def test_a_long_time_with_faults_loses_nothing_and_keeps_nothing(
     tmp_path: Path, record_property: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    faulthandler.dump_traceback_later(SECONDS + 300, exit=True)  # pytest allows 300 seconds
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)  # pytest would keep all records
     bank = Bank()
     model: Any = FaultyModel()
