@@ -268,7 +268,7 @@ class BackgroundAgents(Generic[PauseT_co]):
         chat = self._chats.get(name)
         if chat is None:
             waiting = [tool.id for tool in conversation.messages.pending()]
-            msg = f"this worker has no agent {name!r}"
+            msg = f"this worker has no agent {name!r}: pass the agent to BackgroundAgents(...) of each worker"
             raise ToolMissingError(msg, waiting, ["delegate"] * len(waiting))
         token = DELEGATIONS.set((running,))
         response = None

@@ -1,4 +1,4 @@
-"""Compiled WebAssembly modules in files, which are written ahead by a command and never by a task.
+"""Files with compiled WebAssembly modules. A command writes them in advance, and tasks only read them.
 
 A compiled module is machine code, so it is loaded only from a file that no other user can write, and whose content has
 the digest that was recorded when it was compiled.
