@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import final
 
 import anyio
 from chat_core import ChatError, ConflictError, ContextLengthError, Summarize, Summarized
-from chat_core.context import ContextSize
+from chat_core.context import ContextChoice, ContextSize
 from chat_inbox.http_errors import HTTPError
 from chat_store import ConversationClosedError, UnknownConversationError
 
@@ -15,6 +16,7 @@ from chat_service.context import ServiceContext
 from chat_service.runs import Runs
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Compaction:
     """The result of a request for a summary.
@@ -86,7 +88,7 @@ async def compact_session(
     return Compaction(compacted=True, turns_compacted=replaced, tokens_before=before, tokens_after=after.tokens)
 
 
-async def _with_limit(work: Awaitable[object], seconds: float) -> object:
+async def _with_limit(work: Awaitable[ContextChoice], seconds: float) -> ContextChoice:
     """Return the result of an awaitable, or `None` if it fails or takes too long."""
     with anyio.move_on_after(seconds):
         try:
