@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from chat_service import ServiceSettings
 from chat_service.openapi import build_document
 from chat_service.openapi_workflows import add_workflows
 from chat_store import MemoryStore
-from workflow_helpers import Office
+from test_security_sweep import HOSTILE, is_problem, operations_of
+from workflow_helpers import Office, waiting_run
 
 pytestmark = pytest.mark.anyio
 
@@ -41,3 +43,22 @@ def test_every_reference_names_a_schema() -> None:
 
     assert names == set(schemas)
     assert runs["parameters"][1]["schema"]["maximum"] == 7
+
+
+async def test_hostile_path_parameters_name_no_workflow_and_no_run(tmp_path: Path, store: MemoryStore) -> None:
+    async with Office(tmp_path, store).serving() as client:
+        operations = operations_of((await client.get("/openapi.json")).json)
+        checked = [operation for operation in operations if "/workflow" in operation.path and operation.names]
+        run = (await waiting_run(client))["id"]
+        for operation, value in itertools.product(checked, HOSTILE):
+            ids = {"workflow": "pay", "run": run}
+            hostile = {name: value.replace("ID", ids[name]) for name in operation.names}
+            body: dict[str, object] | None = None if operation.method == "GET" else {}
+            reply = await client.request(operation.method, operation.url(hostile), body)
+            case = f"{operation.method} {operation.path} with {value[:60]}: {reply.status} {reply.body[:200]!r}"
+
+            assert reply.status in {400, 404, 405, 422}, case
+            assert is_problem(reply), case
+            assert "x-injected" not in reply.headers, case
+
+    assert len(checked) == 6
