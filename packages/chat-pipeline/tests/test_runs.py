@@ -9,7 +9,7 @@ from dbos import StepInfo, WorkflowStatus
 
 def run_status(status: str) -> WorkflowStatus:
     found = WorkflowStatus()
-    found.workflow_id = "r"
+    found.workflow_id, found.authenticated_user = "r", "ana"
     vars(found)["status"] = status
     found.input = {"args": ("flow", "source", {"n": 1}, {"kept": [1]}), "kwargs": {}}
     return found
@@ -44,7 +44,7 @@ def test_the_state_of_a_run_depends_on_dbos_and_on_its_tasks(status: str, outcom
 
     assert run.state == state
     assert run.tasks["kept"] == TaskStatus("completed", [1])
-    assert (run.workflow, run.source, run.input) == ("flow", "source", {"n": 1})
+    assert (run.workflow, run.source, run.input, run.owner) == ("flow", "source", {"n": 1}, "ana")
 
 
 def test_the_last_outcome_of_a_task_counts() -> None:
