@@ -160,7 +160,8 @@ async def service(pace: Pace, folder: str) -> AsyncGenerator[Any]:
     from chat_store import SqliteStore  # noqa: PLC0415
 
     model: Any = PacedModel(pace)
-    settings = ServiceSettings(workers=pace.load.runs + SPARE_WORKERS, requests_per_minute=0)
+    workers = pace.load.runs + SPARE_WORKERS
+    settings = ServiceSettings(workers=workers, requests_per_minute=0, address_requests_per_minute=0)
     tokens = BearerTokens({hash_token("token"): Principal("ana")})
     async with SqliteStore(str(Path(folder) / "sessions.db")) as store:
         app = Service(

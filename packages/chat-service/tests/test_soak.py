@@ -208,7 +208,7 @@ async def test_a_long_time_with_faults_loses_nothing_and_keeps_nothing(
     bank = Bank()
     model: Any = FaultyModel()
     engine = AgentEngine(model, AgentConfig(retry=Retry(0)))
-    settings = ServiceSettings(workers=4, requests_per_minute=0)
+    settings = ServiceSettings(workers=4, requests_per_minute=0, address_requests_per_minute=0)
     async with SqliteStore(str(tmp_path / "sessions.db")) as store:
         service = Service(
             engine, bank.flow(), store, authenticate=TOKENS, may_decide=owner_may_decide, settings=settings
