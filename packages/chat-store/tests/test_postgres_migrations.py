@@ -65,7 +65,9 @@ def test_a_failing_migration_step_rolls_back_the_others(database: Database) -> N
 def test_tables_of_a_later_version_are_refused(database: Database) -> None:
     database.migrate(SECOND)
 
-    with pytest.raises(NewerVersionError, match="version 2, but this library supports 1"):
+    with pytest.raises(
+        NewerVersionError, match="version 2, but this library reads versions up to 1: upgrade the library"
+    ):
         database.migrate(FIRST)
 
 

@@ -48,7 +48,9 @@ def migrate(
     version = _read_version(connection, schema, version_table)
     if version > len(migrations):
         supported = len(migrations)
-        msg = f"the tables have version {version}, but this library reads up to version {supported}: upgrade chat-store"
+        msg = (
+            f"the tables have version {version}, but this library reads versions up to {supported}: upgrade the library"
+        )
         raise NewerVersionError(msg)
     if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone() is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))

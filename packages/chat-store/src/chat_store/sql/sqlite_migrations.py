@@ -41,7 +41,9 @@ def migrate(
 
 def _require_supported(version: int, supported: int) -> None:
     if version > supported:
-        msg = f"the tables have version {version}, but this library reads up to version {supported}: upgrade chat-store"
+        msg = (
+            f"the tables have version {version}, but this library reads versions up to {supported}: upgrade the library"
+        )
         raise NewerVersionError(msg)
 
 
