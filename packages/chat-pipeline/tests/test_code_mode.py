@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import fail_after, open_process
 from chat_core import (
     Action,
     Chat,
@@ -331,22 +331,35 @@ async def main():
         if isinstance(await office.chat(sys.argv[1]).complete(conversation), Paused):
             os.kill(os.getpid(), signal.SIGKILL)
 
-asyncio.run(main())
+# Each line starts a new process for the conversation, which need not import everything again.
+for _ in sys.stdin:
+    child = os.fork()
+    if not child:
+        asyncio.run(main())
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
 async def test_a_process_killed_at_each_pause_repeats_no_call(tmp_path: Path) -> None:
     program = "for cents in [1, 500, 2, 600]:\n    x = await pay(cents)\nx"
-    async with SqliteStore(tmp_path / "chats.db") as store:
+    command = [sys.executable, "-c", _WORKER, program]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    async with (
+        SqliteStore(tmp_path / "chats.db") as store,
+        await open_process(command, cwd=tmp_path, env=env, stderr=None) as worker,
+    ):
+        assert worker.stdin is not None
+        assert worker.stdout is not None
         await store.create(Messages.from_user("go"), id="c")
         for number in range(3):
-            env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-            command = (sys.executable, "-c", _WORKER, program)
-            worker = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, env=env)
-            assert await asyncio.wait_for(worker.wait(), 60) == (-signal.SIGKILL if number < 2 else 0)
+            await worker.stdin.send(b"\n")
+            with fail_after(60):
+                assert int(await worker.stdout.receive()) == (-signal.SIGKILL if number < 2 else 0)
             async with store.open("c") as conversation:
                 for waiting in await store.waiting():
                     conversation.messages.tool(*waiting.wait.path).approve(by="ana")
+        await worker.stdin.aclose()
         status = (await store.load("c")).messages.tool("run").status
     assert isinstance(status, Completed)
     assert status.result == {"result": "paid 600 to shop"}
