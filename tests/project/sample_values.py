@@ -250,7 +250,8 @@ def construct(kind: Any, depth: int = 0) -> object:
         return MISSING
     try:
         if kind in KNOWN:
-            return cast("object", KNOWN[kind]())
+            known: object = KNOWN[kind]()
+            return known
         required = {
             parameter: sample(hints_of(kind).get(parameter.name, object), depth)
             for parameter in parameters_of(kind, bound=False)
