@@ -172,8 +172,7 @@ class Story:
             except ChatError:
                 continue  # a worker changed the call at the same time
             with anyio.move_on_after(0.2):
-                while signal_of_session.changes == seen:
-                    await signal_of_session.wait(signal_of_session.number)
+                await signal_of_session.wait_for_change(seen)
 
     async def _decide(self, store: ConversationStore, session_id: str) -> None:
         """Approve what waits for it, and look up in the ledger what became of interrupted calls."""

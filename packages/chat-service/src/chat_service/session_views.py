@@ -94,8 +94,7 @@ class SessionViews:
                 shown = found
                 yield found
             with anyio.move_on_after(self._settings.ping_seconds):  # no `yield` inside
-                while signal.changes == seen:
-                    await signal.wait(signal.number)
+                await signal.wait_for_change(seen)
 
 
 def recalled_notes(messages: Messages) -> list[Json]:

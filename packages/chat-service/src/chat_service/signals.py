@@ -26,10 +26,14 @@ class Signal:
         self.number: int = 0
         self.changes: int = 0
         self._event: anyio.Event | None = None
+        self._change_event: anyio.Event | None = None
 
     def notify_change(self) -> None:
         """Report that the store has changed."""
         self.changes += 1
+        if self._change_event is not None:
+            self._change_event.set()
+            self._change_event = None
         self.notify()
 
     def notify(self) -> None:
@@ -48,6 +52,16 @@ class Signal:
         while self.number == seen:
             self._event = self._event or anyio.Event()
             await self._event.wait()
+
+    async def wait_for_change(self, seen: int) -> None:
+        """Wait until the number of changes differs from `seen`. Other notifications do not wake the task.
+
+        Args:
+            seen: the number of changes that the caller has seen.
+        """
+        while self.changes == seen:
+            self._change_event = self._change_event or anyio.Event()
+            await self._change_event.wait()
 
 
 @final

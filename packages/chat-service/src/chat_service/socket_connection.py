@@ -308,8 +308,7 @@ class SocketConnection:
                 if len(run.parts) > parts:
                     places[run.id] = len(run.parts), await self._send_run(run, place)
             with anyio.move_on_after(self._settings.ping_seconds):
-                while signal.changes == seen:
-                    await signal.wait(signal.number)
+                await signal.wait_for_change(seen)
 
     async def _send_run(self, run: Run, after: Place | None) -> Place | None:
         """Send the events of a run after a place, and return the last place."""

@@ -202,8 +202,7 @@ class Worker:
             if found is None or found.parts[-1].end is not None:
                 scope.cancel()
                 return
-            while signal.changes == seen:
-                await signal.wait(signal.number)
+            await signal.wait_for_change(seen)
 
     async def _run_engine(self, run: Run, job: StoredJob) -> _Outcome:
         """Run the engine on the session of a run, and return the outcome."""
