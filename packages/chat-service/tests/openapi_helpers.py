@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import checks
 from schemathesis.specs.openapi import checks as openapi_checks
-from service_helpers import Client
+from service_helpers import WAIT, Client
 
 EXAMPLES = 300 if os.environ.get("CHAT_THOROUGH") else 8
 """Requests for each operation, for each kind of data and for each session or run."""
@@ -57,7 +57,7 @@ def send_requests(client: Client, document: Mapping[str, Any], sessions: Sequenc
                 def send(case: Any) -> None:
                     nonlocal sent
                     headers = {"authorization": f"Bearer {client.token}"}
-                    response = case.call(base_url=f"http://127.0.0.1:{client.port}", headers=headers)
+                    response = case.call(base_url=f"http://127.0.0.1:{client.port}", headers=headers, timeout=WAIT)
                     case.validate_response(response, checks=CHECKS)
                     sent += 1
 
