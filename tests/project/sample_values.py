@@ -9,6 +9,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -22,6 +23,7 @@ from chat_completions import (
     ChatVendorBuilder,
     CompletionsBuilder,
     CompletionsProvider,
+    Endpoint,
     FixedVendorBuilder,
     HuggingFaceBuilder,
     OllamaBuilder,
@@ -33,6 +35,7 @@ from chat_completions import (
     SizedVendorBuilder,
     vendor_builder,
 )
+from chat_core.approvals import ApprovalKeys, owner_may_decide
 from chat_core.testing import MockTransport, ScriptedProvider
 from chat_core.tools import execute_all
 from chat_core.transport import Transport
@@ -59,8 +62,10 @@ from chat_openai import (
     ReadyOpenRouterBuilder,
     ReadyOpenRouterCompletionsBuilder,
 )
+from chat_realtime.sessions import GeminiLive, OpenAIRealtime
 from chat_responses import ResponsesBuilder, ResponsesProvider
-from chat_vertex import VertexKeyBuilder
+from chat_router import Budget, Price
+from chat_vertex import MetadataServer, TokenSource, VertexKeyBuilder
 
 MISSING: Final = object()
 """Stands for a value that cannot be made."""
@@ -113,6 +118,8 @@ KNOWN: Final[Mapping[Any, Callable[[], object]]] = {
     chat_core.Action: chat_core.Execute,
     chat_core.Withhold: chat_core.RequireApproval,
     chat_core.ToolScope: lambda: chat_core.ScopedCollection(chat_core.ToolCollection(), execute_all),
+    chat_core.ApprovalKeys: lambda: ApprovalKeys("key", {"key": b"k" * 32}, may_decide=owner_may_decide),
+    chat_core.StructuredOutput: lambda: chat_core.StructuredOutput(int),
     chat_core.Chat: lambda: _chat_builder().build(),
     chat_core.StreamingChat: lambda: _chat_builder().build(),
     chat_core.ReadyChatBuilder: _chat_builder,
@@ -137,6 +144,12 @@ KNOWN: Final[Mapping[Any, Callable[[], object]]] = {
     ReadyOpenAIResponsesBuilder: lambda: _openai().with_store(),
     ReadyOpenRouterBuilder: _openrouter,
     ReadyOpenRouterCompletionsBuilder: lambda: _openrouter().with_completions(),
+    Endpoint: lambda: Endpoint(_URL, {}),
+    GeminiLive: lambda: GeminiLive("model", api_key="key"),
+    OpenAIRealtime: lambda: OpenAIRealtime("model", api_key="key"),
+    Price: lambda: Price(input=1, output=1),
+    Budget: lambda: Budget(session=Decimal(1)),
+    TokenSource: lambda: TokenSource(MetadataServer(), MockTransport()),
     VertexKeyBuilder: lambda: VertexKeyBuilder("key"),
     ClaudeProvider: lambda: ClaudeBuilder().with_api_key("key").with_model("model").with_max_tokens(5).build(),
     OpenAIProvider: lambda: _openai().build(),

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Final, final
 
 from chat_core import ProviderMeta, Usage, UsageError
+from chat_core.arguments import require_type
 
 PER: Final = 1_000_000
 """Number of tokens to which a price applies."""
@@ -42,7 +43,12 @@ class Price:
                 _to_decimal(value)
 
     def cost(self, usage: Usage) -> Decimal:
-        """Return the cost of `usage` in US dollars."""
+        """Return the cost of `usage` in US dollars.
+
+        Raises:
+            UsageError: `usage` is not a `Usage`.
+        """
+        require_type("usage", usage, Usage, "a Usage")
         reading, writing = usage.cache_read_tokens, usage.cache_write_tokens
         dollars = (
             _to_decimal(self.input) * max(0, usage.input_tokens - reading - writing)
