@@ -92,6 +92,11 @@ async def test_delegating_to_an_unknown_agent_fails_and_lists_the_agents() -> No
     assert failure_of(session) == "Unknown agent 'ghost'. Available agents: clerk, writer"
 
 
+async def test_delegating_without_agents_fails() -> None:
+    session, _ = await run(Office(), delegate("ghost"), "Sorry.")
+    assert failure_of(session) == "Unknown agent 'ghost'. Available agents: none configured"
+
+
 async def test_an_agent_has_only_the_tools_that_it_lists() -> None:
     clerk = agent(call_pay(0), "Done.", tools=["find"])
     session, _ = await run(Office(clerk), delegate(), "Good.")

@@ -44,8 +44,6 @@ def test_an_invalid_agent_is_refused(wrong: dict[str, Any]) -> None:
 def test_invalid_delegation_settings_are_refused() -> None:
     with pytest.raises(UsageError, match="two agents are named 'clerk'"):
         delegation(agent(), agent())
-    with pytest.raises(UsageError, match="at least one agent: without agents"):
-        delegation()
     with pytest.raises(UsageError, match="max_depth"):
         delegation(agent(), max_depth=0)
     with pytest.raises(UsageError, match="max_result"):

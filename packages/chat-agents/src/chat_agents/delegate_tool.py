@@ -155,7 +155,7 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
             "additionalProperties": False,
         }
         lines = [f"- {agent.name}: {agent.description}" for agent in delegation.agents]
-        description = "\n".join([_DESCRIPTION, *lines])
+        description = "\n".join([_DESCRIPTION, *(lines or ["(none configured)"])])
         self._declaration = ToolDeclaration("delegate", description, schema)
         self._checker = SchemaChecker(schema)
         self._agents = {agent.name: agent for agent in delegation.agents}
@@ -250,7 +250,8 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
         return ToolOutput(text, data=Data(STARTED, {"agent": name, "id": id}))
 
     def _unknown_agent_outcome(self, name: str, messages: Messages) -> object:
-        text = f"Unknown agent {name!r}. Available agents: {', '.join(self._agents)}"
+        available = ", ".join(self._agents) or "none configured"
+        text = f"Unknown agent {name!r}. Available agents: {available}"
         if waiting := messages.pending():  # the agent existed when its calls began to wait
             return InnerHalt(ToolMissingError(text, [tool.id for tool in waiting], ["delegate"]), messages)
         return InnerFailure(text, UsageError(text))

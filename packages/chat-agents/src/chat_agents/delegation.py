@@ -121,8 +121,7 @@ class Delegation(Generic[PauseT_co]):
             `None` means that the model waits for each agent.
 
     Raises:
-        UsageError: there are no agents, two agents have the same name, a limit is not positive, or a value has a wrong
-            type.
+        UsageError: two agents have the same name, a limit is not positive, or a value has a wrong type.
     """
 
     agents: Sequence[SubAgent[PauseT_co]]
@@ -136,9 +135,6 @@ class Delegation(Generic[PauseT_co]):
 
     def __post_init__(self) -> None:
         require_items("agents", self.agents, SubAgent, "a list of agents, such as [SubAgent(name='clerk', …)]")
-        if not self.agents:
-            msg = "agents must contain at least one agent: without agents, let delegation() of the flow return None"
-            raise UsageError(msg)
         names = [agent.name for agent in self.agents]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             msg = f"two agents are named {repeated[0]!r}: names must be unique"
