@@ -34,10 +34,8 @@ from .processes import Server
 from .service_worker import SETTINGS, make_engine, make_flow, open_store
 from .worker import Order
 
-KILLS = 500 if os.environ.get("CHAT_THOROUGH") else 20
-"""Kills for each database."""
-SESSIONS = 6
-"""Sessions that go on at the same time."""
+KILLS, SESSIONS = (500, 100) if os.environ.get("CHAT_THOROUGH") else (20, 12)
+"""Kills for each database, and sessions that go on at the same time."""
 LONGEST_LIFE = 0.8
 ANA = Principal("ana")
 NOBODY = Writer(0, 0)
@@ -215,6 +213,8 @@ def test_runs_of_killed_workers_lose_and_repeat_nothing(
     with Server(*command) as one, Server(*command) as two:
         anyio.run(partial(story.play, (one, two)))
     record_property(f"kills of workers of a service, {database}", story.kills)
+    record_property(f"runs during these kills, {database}", len(story.seen))
+    record_property(f"responses that began again, {database}", sum([seen.resets for seen in story.seen.values()]))
     assert story.kills >= KILLS
     assert len(story.seen) >= SESSIONS
     assert sum(seen.moves for seen in story.seen.values()) > 0
