@@ -56,7 +56,7 @@ def _number_of_tests(name: str) -> int:
 def _wheels_for_tests(name: str) -> list[str]:
     """Return the wheels that the tests of a package need: its own with extras, and those that only the tests import."""
     tests = [file.read_text(encoding="utf-8") for file in (ROOT / PACKAGES[name] / "tests").rglob("*.py")]
-    others = ("chat-testing", "chat-store", "chat-claude", "chat-gemini", "chat-openai")
+    others = ("chat-testing", "chat-store", "chat-claude", "chat-completions", "chat-gemini", "chat-openai")
     imported = [other for other in others if any(f"from {other.replace('-', '_')}" in text for text in tests)]
     imported += ["chat-store[postgres]"] if any("from chat_store.postgres" in text for text in tests) else []
     return [f"{name}{EXTRAS.get(name, '')}", *(other for other in imported if not other.startswith(name))]
