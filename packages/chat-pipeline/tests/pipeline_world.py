@@ -28,6 +28,7 @@ from chat_pipeline import (
     FileRead,
     FileWrite,
     Folder,
+    Http,
     Passthrough,
     PipelineLimits,
     Pipelines,
@@ -90,6 +91,7 @@ PARSING: Mapping[str, Runtime] = {
         Probe(),
         FileRead({"data": Folder(".")}),
         FileWrite({"data": Folder("."), "out": Folder(".", writable=True)}),
+        Http(["example.org"]),
     )
 }
 """Runtimes for tests of the parser."""

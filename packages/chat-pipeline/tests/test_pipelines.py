@@ -11,6 +11,7 @@ from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 from chat_pipeline import FileWrite, Folder, PipelineLimits, Pipelines, WorkflowFileError, wake_run
 from chat_pipeline.waking import conversation_of
+from chat_store import ConversationClosedError
 from dbos import DBOS, PortableWorkflowError, StepReservation
 from pipeline_world import Probe, World, failure, probe, running, wait_until, workflow
 
@@ -374,6 +375,25 @@ async def test_two_hundred_tasks_complete(world: World) -> None:
         run = await pipelines.wait(await pipelines.start(pipelines.parse(workflow(*tasks))))
     assert run.state == "completed"
     assert len(world.probe.calls) == 200
+
+
+async def test_a_call_of_a_cancelled_run_waits_no_longer(world: World) -> None:
+    async with running(world, world.pipelines()) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(workflow(probe("a"), PAY)), {"cents": 500})
+
+        async def waits() -> bool:
+            return (await pipelines.find(run_id)).state == "waiting"
+
+        await wait_until(waits)
+        before = await world.store.waiting()
+        await pipelines.cancel(run_id)
+        with pytest.raises(ConversationClosedError):
+            async with world.store.open(conversation_of(run_id, "pay")) as conversation:
+                conversation.messages.tool("pay").approve(by="ana")
+
+    assert [item.conversation for item in before] == [conversation_of(run_id, "pay")]
+    assert (await world.store.waiting(), await world.store.due()) == ([], [])
+    assert world.paid == []
 
 
 async def test_a_conversation_is_described_by_its_run_and_its_task(world: World) -> None:

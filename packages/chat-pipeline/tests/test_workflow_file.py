@@ -103,7 +103,10 @@ def test_all_problems_of_a_file_are_reported_at_once_with_their_lines() -> None:
         "bad.toml:3: 'name' must consist of 1 to 64 lowercase letters, digits, '-' or '_', not 'Bad Name'",
         "bad.toml:4: unknown key 'titel'; known keys: name, description, tasks, runtime, schedule, triggers",
         "bad.toml:7: 'timeout_secs' must be a number from 0.001 to 86400, not 0",
-        "bad.toml:11: unknown runtime 'shell'; this pipeline has: file_read, file_write, passthrough, probe, transform",
+        (
+            "bad.toml:11: unknown runtime 'shell'; this pipeline has: "
+            "file_read, file_write, http, passthrough, probe, transform"
+        ),
         "bad.toml:12: the dependencies form a cycle: a -> b -> a",
         "bad.toml:17: 'c' is listed twice",
         "bad.toml:17: unknown task 'c'",
@@ -149,6 +152,7 @@ def test_a_file_that_is_no_workflow_is_refused(text: str, problem: str) -> None:
         ('id = "a"\nruntime = "file_read"\nconfig.path = "data/x"', "needs capabilities = { filesystem = [a folder] }"),
         ('id = "a"\nruntime = "file_write"\ncapabilities.filesystem = ["data"]\nconfig.path = "data/x"',
          "unknown folder 'data'; granted folders: out"),
+        ('id = "a"\nruntime = "http"\nconfig.url = "https://example.org/"', "needs capabilities = { network = true }"),
         ('id = "a"\nruntime = "transform"', "exactly one of the keys"),
         ('id = "a"\nruntime = "transform"\nconfig.path = "a..b"', "must name the output of a task"),
         ('id = "a"\nruntime = "transform"\nconfig.mappings = { x = 1 }', "'x' must be an expression"),

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import anyio
 import pytest
-from chat_core import UsageError
+from chat_core import Messages, UsageError
 from chat_pipeline import WorkflowFolder
 from chat_service.workflows import ServiceWorkflows
 from chat_store import MemoryStore
@@ -80,6 +80,29 @@ async def test_each_close_of_a_session_starts_a_run_once(office: Office, monkeyp
         "owner": "ana",
         "title": first[0]["input"]["title"],
     }
+
+
+async def test_a_conversation_of_an_ended_run_is_reported_once(
+    office: Office, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[str] = []
+    last = asyncio.Event()
+
+    async def wake(conversation: str) -> bool:
+        woken.append(conversation)
+        if conversation.endswith("last"):
+            last.set()
+        return False
+
+    monkeypatch.setattr("chat_service.workflows.wake_run", wake)
+    await store.create(Messages.from_user("Pay."), id="pipeline/ended/first")
+    async with office.serving():
+        for name in ("second", "last"):
+            await store.create(Messages.from_user("Pay."), id=f"pipeline/ended/{name}")
+        with anyio.fail_after(WAIT):
+            await last.wait()
+
+    assert sorted(woken) == [f"pipeline/ended/{name}" for name in ("first", "last", "second")]
 
 
 async def test_a_new_file_is_available_while_the_service_runs(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import ClassVar, TypeAlias, cast, final
 
 from chat_core import AnyChat, Completed, Conversation, Failed, Messages, Rejected, Tool
 from chat_core.arguments import require_number, require_type
+from chat_core.errors import ConflictError
 from chat_core.json import JsonValue
 from chat_dbos import run_conversation
 from chat_store import ConversationExistsError, ConversationStore, UnknownConversationError
@@ -46,6 +47,12 @@ class _ChatRuntime(Runtime):
         self._store = store
         self._chats = dict(chats)
         self._owner = owner
+
+    async def end_waiting(self, run_id: str, task_id: str) -> None:
+        """Close the conversation of a task, so that nobody is asked for decisions that have no effect."""
+        # Either the task uses no chat, or its call was approved and is being executed, so it does not wait.
+        with suppress(UnknownConversationError, ConflictError):
+            await self._store.close(conversation_of(run_id, task_id))
 
     def _find_chat(self, call: TaskCall) -> AnyChat:
         name = call.text(self._kind)

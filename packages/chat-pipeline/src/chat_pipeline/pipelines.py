@@ -222,11 +222,17 @@ class Pipelines:
     async def cancel(self, run_id: str) -> None:
         """Cancel a run. Tasks that are being executed are cancelled within about a second, and no other task starts.
 
+        The conversations of waiting tasks are closed, so that their calls can no longer be decided.
+
         Raises:
             UsageError: there is no such run.
         """
-        await self.find(run_id)
+        run = await self.find(run_id)
         await DBOS.cancel_workflow_async(run_id)
+        for task, status in run.tasks.items():
+            if status.state == "waiting":
+                for runtime in self._runtimes.values():
+                    await runtime.end_waiting(run_id, task)
 
     async def retry(self, run_id: str, *, from_task: str | None = None) -> str:
         """Start a new run that repeats the tasks which did not complete, and return the id of the new run.

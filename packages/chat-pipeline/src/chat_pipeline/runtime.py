@@ -129,6 +129,15 @@ class Runtime(ABC):
             TaskError: the task failed.
         """
 
+    async def end_waiting(self, run_id: str, task_id: str) -> None:
+        """Close what a task waits for, because its run was cancelled. By default, nothing is done.
+
+        Args:
+            run_id: id of the run.
+            task_id: id of the task, which may belong to another runtime.
+        """
+        del run_id, task_id
+
 
 def check_config(
     fields: Mapping[str, ConfigField], config: Mapping[str, JsonValue], *, rendered: bool = False

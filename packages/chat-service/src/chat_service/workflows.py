@@ -106,8 +106,9 @@ class ServiceWorkflows:
         while page := await store.due(limit=_DUE_PAGE, after=cursor):
             cursor = page[-1].cursor
             for item in page:
-                if self._woken.get(item.conversation) == item.since or await wake_run(item.conversation):
-                    due[item.conversation] = item.since
+                if self._woken.get(item.conversation) != item.since:
+                    await wake_run(item.conversation)  # does nothing if the run has ended
+                due[item.conversation] = item.since
         self._woken.clear()
         self._woken.update(due)
 
