@@ -22,6 +22,7 @@ SSE: Final = {"content-type": "text/event-stream"}
 KEY: Final = "check that the API key is valid and belongs to this server"
 INPUT: Final = "change the input that the provider rejected"
 SHORTEN: Final = "shorten the conversation, for example with with_context()"
+WHOLE: Final = "send the whole conversation, without previous_response_id"
 OPTIONS: Final = "check the options, tools and files against what the model supports"
 NAME: Final = "check the name of the model and the base URL"
 LATER: Final = "try again later, or allow more retries with with_retry()"
@@ -29,7 +30,15 @@ RIGHTS: Final = "check what the API key and its account may use"
 PLAN: Final = "check the plan and the balance of the account"
 FEWER: Final = "send fewer requests, or allow more retries with with_retry()"
 TIMEOUT: Final = "{p}: {at}: no data within 0.1 seconds (…); ChatOptions(timeout=…) sets the limit"
-BROKEN: Final = "{p}: {at}: the connection broke (…)"
+BROKEN: Final = "{p}: {at}: the connection broke (…); try again, or allow more retries with with_retry()"
+ENDED: Final = "the stream of {p} ended after 0 bytes without %s; usage so far: 0 in, 0 out"
+TRUNCATED: Final = {
+    "claude": "{p}: the stream ended after 0 bytes without `message_stop`",
+    "completions": ENDED % "`[DONE]` or a finish reason",
+    "gemini": ENDED % "a finish reason",
+    "openai": ENDED % "`response.completed`",
+    "responses": ENDED % "`response.completed`",
+}
 REPORT: Final = "try again later; if it happens again, give the request id to the provider"
 
 
@@ -40,7 +49,7 @@ class Situation:
     Attributes:
         error: the class of the error.
         message: the message, in which `…` stands for any text. `{p}` is the name of the provider, and `{at}` the method
-            and the URL of the request, without the query.
+            and the URL of the request, without the query. Or the message for each vendor.
         status, headers: of the response.
         says: the message in the body, which has the error format of the vendor.
         body: the body, if it is not in the error format of the vendor.
@@ -51,7 +60,7 @@ class Situation:
     """
 
     error: type[ChatError]
-    message: str
+    message: str | Mapping[str, str]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=lambda: JSON)
     says: str | None = None
@@ -60,6 +69,10 @@ class Situation:
     methods: tuple[Method, ...] = BOTH
     retry_after: float | None = None
     except_vendors: tuple[str, ...] = ()
+
+    def message_for(self, vendor: str) -> str:
+        """The expected message."""
+        return self.message if isinstance(self.message, str) else self.message[vendor]
 
     def body_for(self, vendor: str) -> bytes:
         """The body, in the error format of the vendor if `says` is given."""
@@ -153,6 +166,12 @@ RESPONSES: Final[dict[str, Situation]] = {
     ),
     "base URL of a web server": page(errors.NotFoundError, 404, "<h1>404 Not Found</h1><hr>nginx", NAME),
     "base URL of another service": page(errors.NotFoundError, 404, "404 page not found", NAME, TEXT),
+    "previous response not found": Situation(
+        error=errors.NotFoundError,
+        message=f"{{p}} refused the request with status 404: Gone. ({{at}}) (next step: {WHOLE})",
+        status=404,
+        body=b'{"error": {"message": "Gone.", "code": "previous_response_not_found"}}',
+    ),
     "gone": refused(errors.InvalidRequestError, 410, "This model was retired.", OPTIONS),
     # The request
     "bad option": refused(errors.InvalidRequestError, 400, "Bad x.", OPTIONS),
@@ -296,7 +315,7 @@ RESPONSES: Final[dict[str, Situation]] = {
     ),
     "stream without an end": Situation(
         error=errors.StreamTruncatedError,
-        message="…{p}…",
+        message=TRUNCATED,
         headers=SSE,
         body=b": hello\n\n",
         methods=("stream",),

@@ -5,12 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 from collections.abc import Callable
 from html import escape
+from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 from urllib.parse import quote
 
+import httpx
+import httpx2
 import pytest
 from chat_claude import ClaudeBuilder
 from chat_completions import CompletionsBuilder
@@ -18,6 +22,7 @@ from chat_core.errors import ChatError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, ChatProvider
+from chat_core.transport import Request
 from chat_gemini import GeminiBuilder
 from chat_responses import ResponsesBuilder
 from chat_testing import Exchange, LoopbackServer
@@ -110,3 +115,22 @@ async def test_credentials_echoed_by_a_server_do_not_appear_in_errors_or_frames(
                 assert repr(secret)[1:-1] not in text, (name, streaming)
                 assert SECRET not in text, (name, streaming)
         await transport.aclose()
+
+
+async def test_the_documented_loggers_are_those_that_write_the_headers_of_responses(
+    anyio_backend: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert anyio_backend
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    caplog.set_level(logging.DEBUG)
+
+    with LoopbackServer(lambda exchange: exchange.answer(200, {"x-echo": "sk-in-a-header"}, b"{}")) as server:
+        for client in (None, httpx.AsyncClient(), httpx2.AsyncClient()):
+            transport = HttpxTransport(client)
+            await transport.send(Request("POST", "http", server.host, "/", (), b"{}"))
+            await transport.aclose()
+            if client is not None:
+                await client.aclose()
+
+    loggers = {record.name.partition(".")[0] for record in caplog.records if "sk-in-a-header" in record.getMessage()}
+    assert loggers == set(re.findall(r"`(httpcore\d?)`", page)) == {"httpcore", "httpcore2"}

@@ -103,7 +103,8 @@ async def test_an_error_message_explains_what_happened_and_what_to_do(anyio_back
                 error = await failure(provider, options, method)
                 path = server.exchanges[-1].path.partition("?")[0]
                 assert type(error) is situation.error, (name, method, error)
-                check_message(str(error), situation.message, provider.metadata.name, f"POST http://{server.host}{path}")
+                at = f"POST http://{server.host}{path}"
+                check_message(str(error), situation.message_for(vendor), provider.metadata.name, at)
                 assert error.retry_after == situation.retry_after, (name, method)
         await transport.aclose()
 
@@ -202,3 +203,23 @@ async def test_a_key_with_invalid_header_characters_is_rejected_without_quoting_
     assert shown in str(caught.value)
     assert "copy the key again" in str(caught.value)
     assert "abc" not in str(caught.value)
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize(
+    ("headers", "what"),
+    [
+        ({"x-team": "“sk-abc”"}, "the value of the header 'x-team' contains '“' (U+201C)"),
+        ({"Authorization": "Bearer sk-abc\n"}, r"the value of the header 'Authorization' contains '\n' (U+000A)"),
+        ({"x-“team”": "sk-abc"}, "the name of a header contains '“' (U+201C)"),
+    ],
+)
+async def test_headers_with_invalid_characters_are_rejected_without_quoting_their_values(
+    anyio_backend: str, vendor: str, headers: dict[str, str], what: str
+) -> None:
+    assert anyio_backend
+    with pytest.raises(UsageError) as caught:
+        VENDORS[vendor]("http://h").with_headers(headers)
+    assert str(caught.value).startswith(f"{what}, which HTTP does not allow: copy the ")
+    assert "abc" not in str(caught.value)
+    assert VENDORS[vendor]("http://h").with_headers({"x-team": "a\tb"}).build()

@@ -14,9 +14,17 @@ from chat_claude import ClaudeBuilder
 from chat_completions import CompletionsBuilder
 from chat_core import ChatBuilder, ToolCollection
 from chat_core.errors import ChatError
-from chat_core.events import StructuredPart, TextDelta, ToolCall, ToolResult, ToolStarted
+from chat_core.events import (
+    ReasoningDelta,
+    StructuredPart,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolResult,
+    ToolStarted,
+)
 from chat_core.json import dump_bytes
-from chat_core.messages import Completed, Messages, Text
+from chat_core.messages import Completed, Messages, Reasoning, Text
 from chat_core.provider import ChatProvider
 from chat_core.testing import MockTransport
 from chat_gemini import GeminiBuilder
@@ -70,9 +78,12 @@ class Observed:
         ran: names and arguments of the tools that ran, in order.
         requests: number of requests to the model.
         heard: text that the listener received before the last response.
+        reasoned: reasoning that the listener received before the last response.
+        arguments: the joined JSON text of the arguments that the listener received, by the index of the call.
         called: ids of the calls that the listener was told of; once each.
         started, resolved: the same for calls that started and ended.
-        text: text of the recorded response in the history.
+        text, reasoning: text and reasoning of the recorded response in the history.
+        stored: JSON text of the arguments of the calls in the history.
         calls: ids, names and results of the calls in the history.
         error: the error of the run, or `None`.
     """
@@ -80,10 +91,14 @@ class Observed:
     ran: list[tuple[str, object]] = field(default_factory=list[tuple[str, object]])
     requests: int = 0
     heard: str = ""
+    reasoned: str = ""
+    arguments: dict[int, str] = field(default_factory=dict[int, str])
     called: list[str] = field(default_factory=list[str])
     started: list[str] = field(default_factory=list[str])
     resolved: list[str] = field(default_factory=list[str])
     text: str = ""
+    reasoning: str = ""
+    stored: list[str] = field(default_factory=list[str])
     calls: list[tuple[str, str, bool]] = field(default_factory=list[tuple[str, str, bool]])
     error: ChatError | None = None
 
@@ -191,6 +206,8 @@ async def run_recorded(item: Recorded) -> Observed:
     turns = [turn for content in messages if content.role == "model" for turn in content.turns]
     if turns:
         observed.text = "".join([part.text for part in turns[0].parts if isinstance(part, Text)])
+        observed.reasoning = "".join([part.text for part in turns[0].parts if isinstance(part, Reasoning)])
+        observed.stored = [tool.call.text for tool in turns[0].tools]
         observed.calls = [(tool.id, tool.name, isinstance(tool.status, Completed)) for tool in turns[0].tools]
     return observed
 
@@ -207,8 +224,13 @@ def _run_of(call: Mapping[str, Any], item: Recorded) -> tuple[str, object] | Non
 
 
 def _hear(observed: Observed, event: object, transport: MockTransport) -> None:
-    if isinstance(event, TextDelta) and len(transport.requests) == 1:
+    is_recorded = len(transport.requests) == 1
+    if isinstance(event, TextDelta) and is_recorded:
         observed.heard += event.text
+    elif isinstance(event, ReasoningDelta) and is_recorded:
+        observed.reasoned += event.text
+    elif isinstance(event, ToolCallDelta) and is_recorded:
+        observed.arguments[event.index] = observed.arguments.get(event.index, "") + event.arguments
     elif isinstance(event, StructuredPart):
         observed.heard += json.dumps(event.value)
     elif isinstance(event, ToolCall):
@@ -250,6 +272,10 @@ def problems(item: Recorded, observed: Observed) -> list[str]:
     expect("completed by the history", [name for _, name, done in observed.calls if done], [n for n, _ in observed.ran])
     if item.streamed:
         expect("heard", observed.heard, observed.text)
+        expect("reasoning heard", observed.reasoned, observed.reasoning)
+        # Some servers send an empty text for a call without arguments, whose stored arguments are an empty object.
+        heard = [text or "{}" for _, text in sorted(observed.arguments.items())]
+        expect("arguments heard", heard, observed.stored)
         expect("calls heard", observed.called, ids)
         expect("results heard", sorted(observed.resolved), sorted(ids))
         expect("starts heard", len(observed.started), len(observed.ran))

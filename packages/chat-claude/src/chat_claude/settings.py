@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Self, final
 
-from chat_core.arguments import require_text_fields
 from chat_core.errors import UsageError
 from chat_core.messages import FinishReason
 from chat_core.wire.connection import (
@@ -16,6 +15,7 @@ from chat_core.wire.connection import (
     credentials_for,
     naming_variable,
     read_environment,
+    require_headers,
     without_frames,
 )
 from chat_core.wire.endpoint import Endpoint
@@ -70,7 +70,7 @@ class Settings(Connection):
 
         Values of `anthropic-beta` are added to the existing values. Credentials replace earlier credentials.
         """
-        require_text_fields("headers", headers)
+        require_headers(headers)
         added = {name.lower(): value for name, value in headers.items()}
         betas = tuple([item.strip() for item in added.pop("anthropic-beta", "").split(",") if item.strip()])
         existing = dict(self.headers)

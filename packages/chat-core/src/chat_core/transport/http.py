@@ -45,6 +45,10 @@ _FAILURES: Final = {
     "stream": "the connection broke",
     "protocol": "the peer violated the HTTP protocol",
 }
+_NEXT_STEPS: Final = {
+    "connect": "; check the base URL, the network and the proxy",
+    "stream": "; try again, or allow more retries with with_retry()",
+}
 
 
 def describe(request: Request) -> str:
@@ -147,8 +151,7 @@ class ErrorTranslation(ABC):
             cause: the exception to chain, or None.
         """
         failure = self._describe_timeout(detail) if kind == "timeout" else f"{_FAILURES[kind]} ({detail})"
-        if kind == "connect":
-            failure += "; check the base URL, the network and the proxy"
+        failure += _NEXT_STEPS.get(kind, "")
         error = TransportError(kind, f"{describe(self.request)}: {failure}")
         error.__cause__ = cause
         return error

@@ -63,6 +63,10 @@ NEXT_STEPS: Final[Mapping[type[ProviderError], str]] = {
 }
 """Recommended next step for the caller, by error class."""
 
+# By error code. It replaces the next step of the error class.
+_STEPS_OF_CODES: Final[Mapping[str, str]] = {
+    "previous_response_not_found": "send the whole conversation, without previous_response_id",  # Responses API
+}
 _NEXT_STEP: Final = " (next step: "
 
 REQUEST_IDS: Final = (
@@ -230,7 +234,7 @@ def provider_error(
         code: the error code of the provider.
     """
     return kind(
-        with_next_step(message, kind),
+        with_next_step(message, kind, code),
         status=status,
         code=code,
         request_id=request_id(headers),
@@ -240,14 +244,16 @@ def provider_error(
     )
 
 
-def with_next_step(message: str, kind: type[ProviderError]) -> str:
-    """Return an error message that ends with the next step for errors of class `kind`.
+def with_next_step(message: str, kind: type[ProviderError], code: str | None = None) -> str:
+    """Return an error message that ends with the next step for the error code, or for errors of class `kind`.
 
     Args:
-        message: the message. If it ends with the next step for another class, that step is replaced.
+        message: the message. If it ends with a next step, that step is replaced.
         kind: the class of the error.
+        code: the error code of the provider, or None.
     """
-    words, step = message.partition(_NEXT_STEP)[0], NEXT_STEPS.get(kind)
+    words = message.partition(_NEXT_STEP)[0]
+    step = _STEPS_OF_CODES.get(code or "") or NEXT_STEPS.get(kind)
     return words if step is None else f"{words}{_NEXT_STEP}{step})"
 
 

@@ -186,9 +186,9 @@ class Connection:
         """Return the settings with additional headers. Names are case-insensitive, and the last value wins.
 
         Raises:
-            UsageError: `headers` is not a mapping of strings to strings.
+            UsageError: `headers` is not a mapping of strings to strings, or HTTP does not allow a character of it.
         """
-        require_text_fields("headers", headers)
+        require_headers(headers)
         merged = {name.lower(): value for name, value in (*self.headers, *headers.items())}
         return replace(self, headers=tuple(merged.items()), key=self.key_unless({name.lower() for name in headers}))
 
@@ -232,6 +232,7 @@ class ConnectionBuilder(Generic[SettingsT]):
         secret = require_key("with_api_key", key, "a key")
         return self._with(self._settings.with_credentials(self._settings.key_header, secret))
 
+    @without_frames
     def with_headers(self, headers: Mapping[str, str]) -> Self:
         """Add headers to every request. A header replaces an earlier header of the same name, even the API key."""
         return self._with(self._settings.with_headers(headers))
@@ -391,13 +392,33 @@ def credentials_for(header: str, secret: str) -> str:
     Raises:
         UsageError: HTTP does not allow a character of the secret, such as a typographic quotation mark.
     """
-    if (wrong := next((character for character in secret if not " " <= character <= "~"), None)) is not None:
+    _require_header_text(secret, f"the key for the header {header!r}", "the key")
+    return f"Bearer {secret}" if header == AUTHORIZATION else secret
+
+
+def require_headers(headers: Mapping[str, str]) -> None:
+    """Check that HTTP allows each character of headers. Error messages never contain the values.
+
+    Args:
+        headers: the headers that were passed to a builder method.
+
+    Raises:
+        UsageError: `headers` is not a mapping of strings to strings, or HTTP does not allow a character of it.
+    """
+    require_text_fields("headers", headers)
+    for name, value in headers.items():
+        _require_header_text(name, "the name of a header", "the name")
+        _require_header_text(value.replace("\t", " "), f"the value of the header {name!r}", "the value")
+
+
+def _require_header_text(text: str, what: str, which: str) -> None:
+    """Raise `UsageError` if HTTP does not allow a character of a header, such as a typographic quotation mark."""
+    if (wrong := next((character for character in text if not " " <= character <= "~"), None)) is not None:
         msg = (
-            f"the key for the header {header!r} contains {wrong!r} (U+{ord(wrong):04X}), which HTTP does not allow: "
-            "copy the key again, without quotation marks and line breaks"
+            f"{what} contains {wrong!r} (U+{ord(wrong):04X}), which HTTP does not allow: "
+            f"copy {which} again, without quotation marks and line breaks"
         )
         raise UsageError(msg)
-    return f"Bearer {secret}" if header == AUTHORIZATION else secret
 
 
 def read_environment(*names: str) -> str | None:
