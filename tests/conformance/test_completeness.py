@@ -29,7 +29,7 @@ PROMISES: dict[str, set[str]] = {
     # ProviderStream
     "__aiter__(): raises ChatError where the connection broke": {"broken_connection"},
     "__aiter__(): raises ChatError where the server said that it failed": {"failure_in_stream"},
-    "close(): the whole turn": {"text", "exact_answer", "order", "finish_reason", "usage"},
+    "close(): the whole turn": {"text", "exact_answer", "exact_call", "order", "finish_reason", "usage"},
     "close(): raises StreamTruncatedError": {"truncation", "truncated_call"},
     "close(): raises InvalidResponse": {"malformed_frame", "nonsense_events"},
     "partial(): the turn as far as it has come": {"partial"},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from chat_core import (
     ChatOptions,
+    FunctionCall,
     InvalidResponseError,
     Messages,
     OutputSchema,
@@ -17,6 +18,7 @@ from chat_core import (
     ProviderError,
     Reasoning,
     Text,
+    TextDelta,
     Tool,
     ToolDeclarations,
     Turn,
@@ -152,3 +154,149 @@ class LosesTheMessage(Toy):
         error = super().refusal(status, headers, body)
         error.args = ("",)
         return error
+
+
+# --- Several events in one chunk ------------------------------------------------------------------------------------
+
+
+class _Batches(ToyStream):
+    """A stream that changes the deltas of several events that arrived together."""
+
+    def change(self, deltas: list[Delta]) -> list[Delta]:
+        """Return the deltas of a chunk."""
+        raise NotImplementedError
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
+        async for batch in super().__aiter__():
+            yield self.change(list(batch)) if len(batch) > 1 else batch
+
+
+@fails_at("cut_anywhere")
+class ReversesBatches(Toy):
+    """The deltas of events that arrive together are delivered in the reverse order."""
+
+    class Streaming(_Batches):
+        def change(self, deltas: list[Delta]) -> list[Delta]:
+            return deltas[::-1]
+
+
+@fails_at("cut_anywhere")
+class KeepsTheLastOfABatch(Toy):
+    """Of the deltas of events that arrive together only the last one is delivered."""
+
+    class Streaming(_Batches):
+        def change(self, deltas: list[Delta]) -> list[Delta]:
+            return deltas[-1:]
+
+
+@fails_at("cut_anywhere")
+class DeliversBatchesTwice(Toy):
+    """The deltas of events that arrive together are delivered twice."""
+
+    class Streaming(_Batches):
+        def change(self, deltas: list[Delta]) -> list[Delta]:
+            return deltas * 2
+
+
+@fails_at("exact_answer")
+class DropsBlankDeltas(Toy):
+    """A delta of white space only is not delivered. The turn has it."""
+
+    class Decoding(Decoder):
+        def on_say(self, event: Any) -> list[Delta]:
+            return [delta for delta in super().on_say(event) if not isinstance(delta, TextDelta) or delta.text.strip()]
+
+
+# --- Calls of the model ---------------------------------------------------------------------------------------------
+
+
+class _Arguments(Decoder):
+    """A decoder that changes the arguments of the calls."""
+
+    def change(self, value: Any) -> Any:
+        """Return the new value of an argument."""
+        return value
+
+    def keeps(self, value: Any) -> bool:
+        """Return whether an argument is kept."""
+        del value
+        return True
+
+    def call(self, piece: dict[str, Any]) -> Tool:
+        tool = super().call(piece)
+        if tool.call.problem is not None:
+            return tool
+        arguments = {key: self.change(value) for key, value in tool.call.arguments.items() if self.keeps(value)}
+        return Tool(FunctionCall(tool.name, arguments), call_id=piece["id"])
+
+
+@fails_at("exact_call")
+class RoundsArguments(Toy):
+    """An integer of a call goes through a floating-point number."""
+
+    class Decoding(_Arguments):
+        def change(self, value: Any) -> Any:
+            return int(float(value)) if type(value) is int else value
+
+
+@fails_at("exact_call")
+class WritesNumbersAsStrings(Toy):
+    """A number of a call is returned as a string."""
+
+    class Decoding(_Arguments):
+        def change(self, value: Any) -> Any:
+            return str(value) if type(value) in {int, float} else value
+
+
+@fails_at("exact_call")
+class DropsFalsyArguments(Toy):
+    """An argument of a call that is zero, false, null or empty is dropped."""
+
+    class Decoding(_Arguments):
+        def keeps(self, value: Any) -> bool:
+            return bool(value)
+
+
+@fails_at("exact_call")
+class StripsArguments(Toy):
+    """White space at the beginning and at the end of an argument is removed."""
+
+    class Decoding(_Arguments):
+        def change(self, value: Any) -> Any:
+            return value.strip() if isinstance(value, str) else value
+
+
+@fails_at("exact_call")
+class WritesArgumentsInAscii(Toy):
+    """Other characters than those of ASCII are dropped from the arguments of a call."""
+
+    class Decoding(_Arguments):
+        def change(self, value: Any) -> Any:
+            return value.encode("ascii", "ignore").decode() if isinstance(value, str) else value
+
+
+@fails_at("exact_call")
+class UnescapesArguments(Toy):
+    """The arguments of a call are taken for HTML."""
+
+    class Decoding(_Arguments):
+        def change(self, value: Any) -> Any:
+            return html.unescape(value) if isinstance(value, str) else value
+
+
+@fails_at("exact_call")
+class CutsArguments(Toy):
+    """An argument of a call is cut after 40 characters."""
+
+    class Decoding(_Arguments):
+        def change(self, value: Any) -> Any:
+            return value[:40] if isinstance(value, str) else value
+
+
+@fails_at("exact_call")
+class LowersToolNames(Toy):
+    """The name of a called tool is returned in lower case."""
+
+    class Decoding(Decoder):
+        def call(self, piece: dict[str, Any]) -> Tool:
+            return super().call({**piece, "name": piece["name"].lower()})

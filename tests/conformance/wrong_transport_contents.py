@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +14,7 @@ import aiohttp
 from chat_core.errors import TransportError
 from chat_core.transport import EventStream, Headers, Request, Response
 
-from .right_transport import Batches, Right
+from .right_transport import Batches, Right, anew
 
 
 class ReplacesPatch(Right):
@@ -240,3 +242,66 @@ class TakesDataForComments(Right):
     async def batches(self, request: Request, stream: EventStream) -> Batches:
         async for batch in stream.batches():
             yield [event for event in batch if not event.data.startswith(b":")]
+
+
+# Faults of `stream()` alone
+
+
+class _WrongStream(Right):
+    """A transport whose `send()` is right."""
+
+    def streamed(self, request: Request) -> Request:
+        return request
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with super().stream(self.streamed(request)) as stream:
+            yield stream
+
+
+class StreamsByPost(_WrongStream):
+    """Each request of a stream is a POST."""
+
+    names = ("request_as_written",)
+
+    def streamed(self, request: Request) -> Request:
+        return replace(request, method="POST")
+
+
+class DropsEmptyHeadersOfStreams(_WrongStream):
+    """A header of a stream request that has an empty value is not sent."""
+
+    names = ("request_as_written",)
+
+    def streamed(self, request: Request) -> Request:
+        return replace(request, headers=tuple([(name, value) for name, value in request.headers if value]))
+
+
+class AddsAHeaderToStreams(_WrongStream):
+    """A stream request is sent with a header that it does not have."""
+
+    names = ("request_as_written",)
+
+    def streamed(self, request: Request) -> Request:
+        return replace(request, headers=(*request.headers, ("x-requested-with", "stream")))
+
+
+class LowersHeaderValuesOfStreams(Right):
+    """The values of the response headers of a stream are returned in lower case."""
+
+    names = ("events",)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncGenerator[EventStream]:
+        async with super().stream(request) as stream:
+            headers = Headers({name: value.lower() for name, value in stream.headers.items()})
+            yield EventStream(stream.status, headers, stream.batches())
+
+
+class LowersHeaderValuesOfRefusals(Right):
+    """The values of the headers of an error are returned in lower case."""
+
+    names = ("refused",)
+
+    def told(self, error: TransportError, request: Request) -> TransportError:
+        return anew(error, headers={name: value.lower() for name, value in error.headers.items()})

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final, cast
 
 from chat_core.errors import InvalidResponseError
-from chat_core.events import ReasoningDelta, TextDelta
-from chat_core.messages import File, Messages, Part, ProviderPart, Reasoning, Structured, Text, Tool, Turn
+from chat_core.events import ReasoningDelta, TextDelta, ToolCallDelta
+from chat_core.json import dumps
+from chat_core.messages import File, FunctionCall, Messages, Part, ProviderPart, Reasoning, Structured, Text, Tool, Turn
 from chat_core.messages.storable import require_storable
 from chat_core.provider import OutputSchema
 
 from chat_testing.conformance.mutations import mutate_response
-from chat_testing.conformance.replaced_texts import replace_text
+from chat_testing.conformance.replaced_texts import replace_call, replace_text
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import (
     Method,
@@ -85,8 +87,8 @@ async def deltas(subject: Subject) -> None:
                 fail(f"the server sent {tape.text!r}, but the deltas are {said!r}")
 
 
-REPLACED_PIECES: Final = ("ha", "  <b>&amp;</b> {0} \\n é\r\n\u2028", "")
-"""Texts of each part of a response: equal ones, unusual ones, and none."""
+REPLACED_PIECES: Final = ("ha", "  <b>&amp;</b> {0} \\n é\r\n\u2028", " \n", "")
+"""Texts of each part of a response: equal ones, unusual ones, blank ones, and none."""
 
 
 @scenario("text")
@@ -104,6 +106,58 @@ async def exact_answer(subject: Subject) -> None:
                 fail(f"{method}() raised {outcome.error!r} for a response with the text {replaced[1]!r}")
             if (found := _received_texts(outcome, method)) != {replaced[1]}:
                 fail(f"the server sent {replaced[1]!r}, but {method}() returned {sorted(found)}")
+
+
+REPLACED_ARGUMENTS: Final[Mapping[str, object]] = {
+    "number": 2**53 + 1,
+    "ratio": 0.5,
+    "zero": 0,
+    "false": False,
+    "null": None,
+    "nothing": "",
+    "items": [],
+    "fields": {},
+    "digits": "17",
+    "text": "  <b>&amp;</b> {0} \\n é\r\n\u2028 " * 3,
+}
+"""Arguments that a provider may change by mistake."""
+
+REPLACED_NAME: Final = "lookUp_Weather"
+"""Name of a tool that is not in lower case."""
+
+
+@scenario("tools")
+async def exact_call(subject: Subject) -> None:
+    """A call has the tool name and the arguments of the response unchanged: any numbers, texts and empty values."""
+    for method, tape, reply in subject.replies_of(subject.tapes.call):
+        replaced = replace_call(reply, tape.calls[0], REPLACED_NAME, REPLACED_ARGUMENTS) if tape.calls else None
+        if replaced is None:
+            continue  # a binary format, or arguments that are written in another way
+        known = _received_calls(await subject.run(method, reply, input_for(tape)), method)
+        if known != _written_calls(tape.calls, method):
+            continue  # other scenarios report this
+        call = FunctionCall(REPLACED_NAME, REPLACED_ARGUMENTS, tape.calls[0].id)
+        outcome = await subject.run(method, replaced, input_for(replace(tape, calls=(call,))))
+        if outcome.error is not None:
+            fail(f"{method}() raised {outcome.error!r} for a call with the arguments {call.text}")
+        if (found := _received_calls(outcome, method)) != _written_calls([call], method):
+            fail(f"the model called {call.name!r} with {call.text}, but {method}() returned {found}")
+
+
+def _written_calls(calls: Sequence[FunctionCall], method: Method) -> list[str]:
+    arguments = [dumps(dict(call.arguments)) for call in calls]
+    named = [f"{call.name} {text}" for call, text in zip(calls, arguments, strict=True)]
+    return named + (arguments if method == "stream" else [])
+
+
+def _received_calls(outcome: Outcome, method: Method) -> list[str]:
+    """Return the calls of a turn and, of a stream, the arguments that the deltas of each call have."""
+    if outcome.error is not None:
+        return []
+    joined = [text for key, text in joined_deltas(outcome).items() if key.startswith("call")]
+    streamed = [dumps(dict(FunctionCall.parse("", text).arguments)) for text in joined]
+    turn = [f"{tool.name} {dumps(dict(tool.call.arguments))}" for tool in outcome.result.tools]
+    return turn + (streamed if method == "stream" else [])
 
 
 def _received_texts(outcome: Outcome, method: Method) -> set[str]:
@@ -264,6 +318,25 @@ async def cut_anywhere(subject: Subject) -> None:
                 fail(f"a stream received in {len(chunks)} chunks raised {cut.error!r}")
             if comparable_turn(cut.result) != comparable_turn(whole.result):
                 fail(f"a stream received in {len(chunks)} chunks has another result")
+            if (found := joined_deltas(cut)) != (wanted := joined_deltas(whole)):
+                fail(f"a stream received in {len(chunks)} chunks has the deltas {found} instead of {wanted}")
+
+
+def joined_deltas(outcome: Outcome) -> dict[str, str]:
+    """Return the joined deltas of a stream: its text, its reasoning, and the arguments of each call by index."""
+    joined: dict[str, str] = {}
+    for delta in outcome.deltas:
+        match delta:
+            case TextDelta():
+                key, text = "text", delta.text
+            case ReasoningDelta():
+                key, text = "reasoning", delta.text
+            case ToolCallDelta():
+                key, text = f"call {delta.index}", delta.arguments
+            case _:
+                continue
+        joined[key] = joined.get(key, "") + text
+    return joined
 
 
 @scenario("structured")

@@ -32,6 +32,17 @@ _LONG_VALUE = "y" * 6_000
 _BINARY = bytes(range(256)) * 1_000
 _PADDED = b" \n{} \n"
 _METHODS = ("GET", "PUT", "PATCH", "DELETE")
+_OWN_HEADERS = {
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+}
+"""Headers that HTTP clients add to a request."""
 
 
 @scenario("moves", "url", "headers")
@@ -40,14 +51,16 @@ async def request_as_written(subject: TransportSubject) -> None:
     play = subject.play(headers=(("set-cookie", "kept=1; Path=/"),))
     bodies = [body for body in (b"{}", b"", _PADDED, _BINARY) for _ in range(2)]
     # The first request is repeated, so that a cache would be noticed.
-    others = [(method, path) for method in _METHODS for path in _UNUSUAL_PATHS] + [(_METHODS[0], _UNUSUAL_PATHS[0])]
+    once = [(method, path) for method in _METHODS for path in _UNUSUAL_PATHS] + [(_METHODS[0], _UNUSUAL_PATHS[0])]
+    others = [(method, path) for method, path in once for _ in range(2)]
     async with subject.with_peer(play) as (transport, peer):
         for body in bodies[::2]:
             for call in both_methods(transport, make_request(peer.host, body=body)).values():
                 await call()
-        for method, path in others:
+        for method, path in once:
             headers, body = (("x-empty", ""), ("x-long", _LONG_VALUE)), b"" if method == "GET" else b"{}"
-            await transport.send(Request(method, "http", peer.host, path, headers, body))
+            for call in both_methods(transport, Request(method, "http", peer.host, path, headers, body)).values():
+                await call()
         host = peer.host
     if len(peer.received) != len(bodies) + len(others):
         fail(f"{len(bodies) + len(others)} requests were made, but {len(peer.received)} arrived")
@@ -62,6 +75,7 @@ async def request_as_written(subject: TransportSubject) -> None:
 def _require_unusual_request(received: Received, method: str, path: str) -> None:
     if kept := {"authorization", "cookie", "x-kind"} & set(received.headers):
         fail(f"the headers {sorted(kept)} of earlier exchanges were sent with a request that does not have them")
+    _require_no_added_header(received, {"x-empty", "x-long"})
     if (received.method, received.path) != (method, path):
         fail(f"{method} of {path[:100]!r} arrived as {received.method} of {received.path[:100]!r}")
     if received.body != (b"" if method == "GET" else b"{}"):
@@ -72,7 +86,13 @@ def _require_unusual_request(received: Received, method: str, path: str) -> None
         fail(f"a header of {len(_LONG_VALUE)} characters arrived with {len(value)}")
 
 
+def _require_no_added_header(received: Received, names: set[str]) -> None:
+    if added := set(received.headers) - names - _OWN_HEADERS:
+        fail(f"a request arrived with the headers {sorted(added)}, which it does not have")
+
+
 def _require_as_written(received: Received, body: bytes) -> None:
+    _require_no_added_header(received, {name.lower() for name, _ in HEADERS})
     if (received.method, received.path) != ("POST", PATH):
         fail(f"POST {PATH} arrived as {received.method} {received.path}")
     if received.headers.get("authorization") != f"Bearer {SECRET}":
