@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from chat_claude import ClaudeBuilder
-from chat_completions import CEREBRAS, GROQ, TOGETHER, CompletionsBuilder, vendor_builder
+from chat_completions import CEREBRAS, FIREWORKS, GROQ, PERPLEXITY, TOGETHER, CompletionsBuilder, vendor_builder
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
 from chat_core.testing import MockTransport
 from chat_core.wire.connection import MissingKeyError
+from chat_core.wire.endpoint import Endpoint
 from chat_gemini import GeminiBuilder
 from chat_openai import AzureBuilder, OpenAIBuilder
 from chat_responses import ResponsesBuilder
@@ -25,9 +26,11 @@ BUILDERS: dict[str, Any] = {
     "cerebras": lambda: vendor_builder(CEREBRAS),
     "claude": ClaudeBuilder,
     "completions": CompletionsBuilder,
+    "fireworks": lambda: vendor_builder(FIREWORKS),
     "gemini": GeminiBuilder,
     "groq": lambda: vendor_builder(GROQ),
     "openai": OpenAIBuilder,
+    "perplexity": lambda: vendor_builder(PERPLEXITY),
     "responses": ResponsesBuilder,
     "together": lambda: vendor_builder(TOGETHER),
 }
@@ -38,10 +41,12 @@ BASE_URLS: list[tuple[str, str, str, str]] = [
     ("claude", "ANTHROPIC_BASE_URL", "https://gateway/", "https://gateway/v1/messages"),
     ("claude", "ANTHROPIC_BASE_URL", "https://gateway/v1/?a=b", "https://gateway/v1/messages?a=b"),
     ("completions", "OPENAI_BASE_URL", "https://gateway/v1", "https://gateway/v1/chat/completions"),
+    ("fireworks", "FIREWORKS_BASE_URL", "https://gateway", "https://gateway/inference/v1/chat/completions"),
     ("gemini", "GOOGLE_GEMINI_BASE_URL", "https://gateway/", "https://gateway/v1beta/models/m:generateContent"),
     ("groq", "GROQ_BASE_URL", "https://gateway", "https://gateway/openai/v1/chat/completions"),
     ("groq", "GROQ_BASE_URL", "https://gateway/openai/v1/", "https://gateway/openai/v1/chat/completions"),
     ("openai", "OPENAI_BASE_URL", "https://gateway/v1", "https://gateway/v1/responses"),
+    ("perplexity", "PERPLEXITY_BASE_URL", "https://gateway/", "https://gateway/chat/completions"),
     ("responses", "OPENAI_BASE_URL", "https://gateway/v1/", "https://gateway/v1/responses"),
     ("together", "TOGETHER_BASE_URL", "https://gateway/v1", "https://gateway/v1/chat/completions"),
 ]
@@ -92,6 +97,8 @@ async def test_the_base_url_from_the_environment_receives_the_request_and_the_ke
         monkeypatch.setenv(names[0], "key")
     monkeypatch.setenv("CEREBRAS_API_KEY", "key")
     monkeypatch.setenv("TOGETHER_API_KEY", "key")
+    monkeypatch.setenv("FIREWORKS_API_KEY", "key")
+    monkeypatch.setenv("PERPLEXITY_API_KEY", "key")
     monkeypatch.setenv(variable, value)
     found, headers = await requested(ready(vendor))
     assert found == url
@@ -125,6 +132,15 @@ def test_a_missing_key_names_the_method_and_the_variables(vendor: str) -> None:
     assert caught.value.variables[0] in str(caught.value)
 
 
+async def test_gemini_on_vertex_sends_the_token_to_the_base_url_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", "https://gateway/")
+    found, headers = await requested(GeminiBuilder().with_vertex("p", "global").with_token("t").with_model("m"))
+    assert found == "https://gateway/v1beta1/projects/p/locations/global/publishers/google/models/m:generateContent"
+    assert headers == {"authorization": "Bearer t"}
+
+
 async def test_a_gateway_in_the_environment_receives_the_token_and_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     # Source: anthropic-sdk-python, `Anthropic.auth_headers` (2026-08-08).
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://gateway")
@@ -132,3 +148,7 @@ async def test_a_gateway_in_the_environment_receives_the_token_and_the_key(monke
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-gateway")
     _, headers = await requested(ready("claude"))
     assert headers == {"x-api-key": "key-of-the-vendor", "authorization": "Bearer token-of-the-gateway"}
+
+
+def test_an_endpoint_without_a_valid_url_has_a_repr() -> None:
+    assert repr(Endpoint.__new__(Endpoint)) == "Endpoint()"

@@ -218,6 +218,15 @@ def test_models_of_one_profile_and_region_have_equal_keys() -> None:
     assert key("eu-west-1") != key("us-east-1")
 
 
+def test_a_bearer_token_uses_the_default_region_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "bedrock-api-key-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-north-1")
+    builder = ClaudeBuilder().with_bedrock().with_model(MODEL)
+    assert builder.build().endpoint.host == "bedrock-runtime.eu-north-1.amazonaws.com"
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    assert builder.build().endpoint.host == "bedrock-runtime.us-west-2.amazonaws.com"
+
+
 def test_a_missing_region_profile_or_wrong_key_raises_when_the_provider_is_built() -> None:
     with pytest.raises(UsageError, match=r"the AWS region is missing: call \.with_bedrock\('us-east-1'\)"):
         ClaudeBuilder().with_bedrock().with_model(MODEL).build()

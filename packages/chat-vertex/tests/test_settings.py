@@ -26,7 +26,7 @@ TOKEN = "secret-token"  # noqa: S105 - for a test
     ],
 )
 def test_the_url_of_an_account_contains_project_and_region(region: str, server: str) -> None:
-    account = account_for(Settings(project="my-project", region=region, token=TOKEN))
+    account = account_for(Settings(project="my-project", region=region, token=TOKEN), "google")
 
     assert account.url("google") == f"{server}/v1/projects/my-project/locations/{region}/publishers/google"
     assert account.url("anthropic").endswith("/publishers/anthropic")
@@ -38,15 +38,15 @@ def test_project_region_and_credentials_are_read_from_the_environment(
     path = tmp_path / "key.json"
     path.write_text(json.dumps(account_json()))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
-    account = account_for(Settings())
+    account = account_for(Settings(), "google")
     assert (account.project, account.region) == ("file-project", "asia-south1")
     assert "robot@my-project" in repr(account.token)
 
     monkeypatch.setenv("VERTEX_PROJECT_ID", "env-project")
     monkeypatch.setenv("VERTEX_REGION", "us-east5")
-    account = account_for(Settings())
+    account = account_for(Settings(), "google")
     assert (account.project, account.region) == ("env-project", "us-east5")
-    assert account.server == "https://us-east5-aiplatform.googleapis.com"
+    assert account.server == "https://us-east5-aiplatform.googleapis.com/v1"
 
 
 def test_explicit_settings_take_precedence_over_the_environment(
@@ -62,7 +62,7 @@ def test_explicit_settings_take_precedence_over_the_environment(
     }.items():
         monkeypatch.setenv(name, value)
 
-    account = account_for(Settings(project="mine", region="global", token=TOKEN))
+    account = account_for(Settings(project="mine", region="global", token=TOKEN), "google")
     assert (account.project, account.region, account.token) == ("mine", "global", TOKEN)
     for settings in (
         Settings(project="mine"),
@@ -84,7 +84,7 @@ def test_the_first_key_variable_takes_precedence(monkeypatch: pytest.MonkeyPatch
 
 def test_missing_credentials_are_reported_with_all_alternatives() -> None:
     with pytest.raises(UsageError) as caught:
-        account_for(Settings())
+        account_for(Settings(), "google")
 
     for name in (
         "VERTEX_API_KEY", "GEMINI_API_KEY", "VERTEX_PROJECT_ID", "VERTEX_REGION", "asia-south1",
@@ -97,14 +97,14 @@ def test_missing_credentials_are_reported_with_all_alternatives() -> None:
 
 def test_a_missing_project_is_reported_with_its_setting() -> None:
     with pytest.raises(UsageError, match=r"the project is missing: call with_project\('…'\), or set VERTEX_PROJECT_ID"):
-        account_for(Settings(token=TOKEN))
+        account_for(Settings(token=TOKEN), "google")
 
 
 def test_the_credentials_file_of_gcloud_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "gcloud"
     folder.mkdir()
     (folder / "application_default_credentials.json").write_text(json.dumps(user_json()))
-    account = account_for(Settings(project="p"))
+    account = account_for(Settings(project="p"), "google")
     assert account.quota_project == "billed-project"
     assert AuthorizedUser.__name__ in repr(account.token)
 
@@ -113,14 +113,14 @@ def test_the_credentials_file_of_gcloud_is_found(monkeypatch: pytest.MonkeyPatch
     folder.rename(tmp_path / "moved")
     (tmp_path / ".config").mkdir()
     (tmp_path / "moved").rename(tmp_path / ".config" / "gcloud")
-    assert account_for(Settings(project="p")).quota_project == "billed-project"
+    assert account_for(Settings(project="p"), "google").quota_project == "billed-project"
 
 
 def test_an_error_in_the_credentials_file_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/none/key.json")
 
     with pytest.raises(UsageError, match=r"GOOGLE_APPLICATION_CREDENTIALS: the credentials file '/none/key\.json'"):
-        account_for(Settings(project="p"))
+        account_for(Settings(project="p"), "google")
 
 
 def test_credentials_from_the_environment_are_not_sent_to_other_servers(
@@ -132,9 +132,9 @@ def test_credentials_from_the_environment_are_not_sent_to_other_servers(
     settings = Settings(project="p", base_url="https://one.example")
 
     with pytest.raises(UsageError, match="only sent to Google's servers"):
-        account_for(settings)
-    account = account_for(Settings(project="p", base_url="https://one.example", use_default=True))
-    assert account.server == "https://one.example"
+        account_for(settings, "google")
+    account = account_for(Settings(project="p", base_url="https://one.example", use_default=True), "google")
+    assert account.server == "https://one.example/v1"
 
 
 @pytest.mark.parametrize(("project", "region"), [("a/../b", "global"), ("p", "evil.example/"), ("p?", "global")])
@@ -143,7 +143,7 @@ def test_a_malformed_project_or_region_is_rejected(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("VERTEX_REGION", region)
 
     with pytest.raises(UsageError, match="is invalid: use ids like"):
-        account_for(Settings(token=TOKEN))
+        account_for(Settings(token=TOKEN), "google")
 
 
 def test_no_repr_shows_a_secret() -> None:
@@ -157,7 +157,7 @@ async def test_an_unreachable_metadata_server_is_reported_with_all_alternatives(
     transport = MockTransport()
     for _ in range(2):
         transport.fail(TransportError("connect", "no such host"))
-    tokens: Any = account_for(Settings(project="p", transport=transport)).token
+    tokens: Any = account_for(Settings(project="p", transport=transport), "google").token
 
     with pytest.raises(UsageError, match=r"VERTEX_API_KEY.*; no metadata server was reached"):
         await tokens()
@@ -174,3 +174,30 @@ async def test_a_metadata_server_that_responded_before_raises_network_error() ->
     tokens.reject("t")
     with pytest.raises(NetworkError, match="no route"):
         await tokens()
+
+
+@pytest.mark.parametrize(("publisher", "url"), [("google", "https://gateway/v1"), ("anthropic", "https://gateway")])
+def test_the_variables_of_the_vendor_sdk_follow_the_arguments_and_our_variables(
+    publisher: Any, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, region, base_url = {
+        "google": ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_VERTEX_BASE_URL"),
+        "anthropic": ("ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_BASE_URL"),
+    }[publisher]
+    monkeypatch.setenv(project, "sdk-project")
+    monkeypatch.setenv(region, "europe-west4")
+    account = account_for(Settings(token=TOKEN), publisher)
+    assert account.url("x") == (
+        "https://europe-west4-aiplatform.googleapis.com/v1/projects/sdk-project/locations/europe-west4/publishers/x"
+    )
+    monkeypatch.setenv(base_url, "https://gateway/")
+    assert account_for(Settings(token=TOKEN), publisher).server == url
+    monkeypatch.setenv("VERTEX_PROJECT_ID", "own-project")
+    monkeypatch.setenv("VERTEX_REGION", "global")
+    account = account_for(Settings(token=TOKEN), publisher)
+    assert (account.project, account.region) == ("own-project", "global")
+    account = account_for(Settings("given", "us-east5", token=TOKEN, base_url="https://mine"), publisher)
+    assert (account.project, account.region, account.server) == ("given", "us-east5", "https://mine/v1")
+    monkeypatch.setenv(base_url, "no address")
+    with pytest.raises(UsageError, match=f"^{base_url}: "):
+        account_for(Settings(token=TOKEN), publisher)

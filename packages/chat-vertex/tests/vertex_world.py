@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 EMAIL = "robot@my-project.iam.gserviceaccount.com"
 VARIABLES = (
     "VERTEX_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "ANTHROPIC_API_KEY", "VERTEX_PROJECT_ID", "VERTEX_REGION",
-    "GOOGLE_APPLICATION_CREDENTIALS", "GCE_METADATA_HOST",
+    "GOOGLE_APPLICATION_CREDENTIALS", "GCE_METADATA_HOST", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_VERTEX_BASE_URL", "ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_BASE_URL",
 )  # fmt: skip
 GEMINI_ANSWER = {
     "candidates": [{"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "STOP"}],

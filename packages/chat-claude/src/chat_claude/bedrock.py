@@ -19,6 +19,7 @@ from chat_core.wire.connection import AUTHORIZATION, Authorizer, credentials_for
 from chat_core.wire.endpoint import Endpoint
 
 REGION_VARIABLE: Final = "AWS_REGION"
+DEFAULT_REGION_VARIABLE: Final = "AWS_DEFAULT_REGION"
 TOKEN_VARIABLE: Final = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105 - a name
 """Environment variable with an API key of Bedrock, which is sent as a bearer token. It takes precedence."""
 BASE_URL_VARIABLE: Final = "ANTHROPIC_BEDROCK_BASE_URL"
@@ -122,7 +123,7 @@ def bedrock_endpoint(settings: Bedrock, headers: dict[str, str], key: Authorizer
     token = None if url else read_environment(TOKEN_VARIABLE)
     if key is None and AUTHORIZATION not in headers and token is not None and settings.profile is None:
         headers = {AUTHORIZATION: credentials_for(AUTHORIZATION, token)} | headers
-    region = settings.region or read_environment(REGION_VARIABLE)
+    region = settings.region or read_environment(REGION_VARIABLE, DEFAULT_REGION_VARIABLE)
     if key is None and AUTHORIZATION not in headers:
         session = _import_botocore("session").Session(profile=settings.profile)
         region = region or _region_of(session)

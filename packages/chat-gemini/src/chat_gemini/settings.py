@@ -21,6 +21,9 @@ The key is only sent to the default base URL, or to the URL in `BASE_URL_VARIABL
 BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
 """Environment variable of the base URL without the API version, as in the Google Gen AI SDK."""
 
+VERTEX_BASE_URL_VARIABLE: Final = "GOOGLE_VERTEX_BASE_URL"
+"""Environment variable of the base URL on Vertex AI without the API version, as in the Google Gen AI SDK."""
+
 API_VERSION: Final = "/v1beta"
 
 KEY_HEADER: Final = "x-goog-api-key"
@@ -68,13 +71,17 @@ def endpoint_for(settings: Settings) -> Endpoint:
     if settings.base_url is not None:
         return Endpoint(settings.base_url, headers, settings.key)
     if settings.vertex is not None:
-        return Endpoint(_vertex_url(*settings.vertex), headers, settings.key)
+        server, path = _vertex_url(*settings.vertex)
+        return Endpoint.from_environment(
+            VERTEX_BASE_URL_VARIABLE, f"{server}{path}", headers, settings.key, suffix=path
+        )
     return Endpoint.from_environment(BASE_URL_VARIABLE, DEFAULT_BASE_URL, headers, settings.key, suffix=API_VERSION)
 
 
-def _vertex_url(project: str, location: str) -> str:
+def _vertex_url(project: str, location: str) -> tuple[str, str]:
+    """Return the URL of the server and the path of the models."""
     host = "aiplatform.googleapis.com" if location == "global" else f"{location}-aiplatform.googleapis.com"
-    return f"https://{host}/v1beta1/projects/{project}/locations/{location}/publishers/google"
+    return f"https://{host}", f"/v1beta1/projects/{project}/locations/{location}/publishers/google"
 
 
 def _key_from_environment(settings: Settings) -> str | None:

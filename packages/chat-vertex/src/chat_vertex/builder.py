@@ -232,7 +232,7 @@ class VertexBuilder(_Models):
             names = " or ".join(API_KEY_VARIABLES)
             msg = f"{_CLAUDE_AND_KEYS}; unset {names}, or call with_project() or with_default_credentials()"
             raise UsageError(msg)
-        account = account_for(self._settings)
+        account = account_for(self._settings, "anthropic")
         builder = ClaudeBuilder().with_vertex(account.url("anthropic")).with_bearer_token(account.token)
         builder = builder.with_headers(_quota_headers(account))
         if self._settings.transport is not None:
@@ -246,7 +246,7 @@ class VertexBuilder(_Models):
     def _gemini_builder(self) -> GeminiBuilder:
         if (key := key_from_environment(self._settings)) is not None:
             return _gemini_with_key(key, self._settings)
-        account = account_for(self._settings)
+        account = account_for(self._settings, "google")
         builder = GeminiBuilder().with_vertex(account.project, account.region).with_base_url(account.url("google"))
         builder = builder.with_token(account.token).with_headers(_quota_headers(account))
         return builder if self._settings.transport is None else builder.with_transport(self._settings.transport)

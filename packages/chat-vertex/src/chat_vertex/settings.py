@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, final
+from typing import Final, Literal, final
 
 from chat_core.arguments import require_text
 from chat_core.errors import NetworkError, UsageError
 from chat_core.transport.protocol import Transport
 from chat_core.wire.connection import ApiKey, naming_variable, read_environment
+from chat_core.wire.endpoint import Endpoint
 from chat_gemini.builder import LOCATION, PROJECT
 
 from chat_vertex.credentials import Credentials, MetadataServer, credentials_from_file
@@ -20,6 +21,11 @@ API_KEY_VARIABLES: Final = ("VERTEX_API_KEY", "GEMINI_API_KEY")
 """Environment variables of the API key, in order of precedence."""
 PROJECT_VARIABLE: Final = "VERTEX_PROJECT_ID"
 REGION_VARIABLE: Final = "VERTEX_REGION"
+SDK_VARIABLES: Final = {
+    "google": ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_VERTEX_BASE_URL"),
+    "anthropic": ("ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_BASE_URL"),
+}
+"""Environment variables of the project, the region and the base URL in the SDK of each publisher."""
 CREDENTIALS_VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 DEFAULT_REGION: Final = "asia-south1"
 GEMINI_API: Final = "https://generativelanguage.googleapis.com"
@@ -76,7 +82,7 @@ class Account:
     Attributes:
         project: id of the Google Cloud project.
         region: region of the project, or `global`.
-        server: URL of the server, without a path.
+        server: URL of the API, with its version.
         token: token, or function that returns the current token.
         quota_project: project that is charged for requests, if it differs from `project`.
     """
@@ -89,7 +95,7 @@ class Account:
 
     def url(self, publisher: str) -> str:
         """Return the URL of a publisher's models, such as those of `google` or `anthropic`."""
-        return f"{self.server}/v1/projects/{self.project}/locations/{self.region}/publishers/{publisher}"
+        return f"{self.server}/projects/{self.project}/locations/{self.region}/publishers/{publisher}"
 
 
 def key_from_environment(settings: Settings) -> str | None:
@@ -97,20 +103,25 @@ def key_from_environment(settings: Settings) -> str | None:
     return read_environment(*API_KEY_VARIABLES) if settings.is_empty else None
 
 
-def account_for(settings: Settings) -> Account:
+def account_for(settings: Settings, publisher: Literal["google", "anthropic"]) -> Account:
     """Return the account that the settings and the environment describe.
 
+    Args:
+        settings: settings of the builder.
+        publisher: publisher of the model, whose SDK determines the names of variables.
+
     Raises:
-        UsageError: the project or the credentials are missing or malformed.
+        UsageError: the project or the credentials are missing or malformed, or the base URL is invalid.
     """
+    project_variable, region_variable, _ = SDK_VARIABLES[publisher]
     credentials = settings.credentials
     if credentials is None and settings.token is None:
         credentials = _credentials_from_environment(settings)
     own = None if credentials is None else credentials.project
-    project = settings.project or read_environment(PROJECT_VARIABLE) or own
+    project = settings.project or read_environment(PROJECT_VARIABLE, project_variable) or own
     if not project:
         raise UsageError(_NOTHING_USABLE if settings.is_empty else _missing_project())
-    region = settings.region or read_environment(REGION_VARIABLE) or DEFAULT_REGION
+    region = settings.region or read_environment(REGION_VARIABLE, region_variable) or DEFAULT_REGION
     require_place(project, region)
     token = settings.token
     if token is None:
@@ -118,7 +129,7 @@ def account_for(settings: Settings) -> Account:
             token = MachineTokens(TokenSource(MetadataServer(), settings.transport))
         else:
             token = TokenSource(credentials, settings.transport)
-    server = settings.base_url or _server_url(region)
+    server = _server_url(region, publisher) if settings.base_url is None else f"{settings.base_url}/v1"
     return Account(project, region, server, token, None if credentials is None else credentials.quota_project)
 
 
@@ -177,9 +188,19 @@ def require_place(project: str, region: str) -> None:
         raise UsageError(msg)
 
 
-def _server_url(region: str) -> str:
+def _server_url(region: str, publisher: str) -> str:
+    *_, variable = SDK_VARIABLES[publisher]
+    if (url := read_environment(variable)) is not None:
+        with naming_variable(variable):
+            endpoint = Endpoint(url, {})
+        if endpoint.query:
+            msg = f"{variable}: the base URL must not contain a query"
+            raise UsageError(msg)
+        address = f"{endpoint.scheme}://{endpoint.host}{endpoint.path}"
+        # The Anthropic SDK expects the version in the variable, the Google Gen AI SDK adds it.
+        return address if publisher == "anthropic" else f"{address.removesuffix('/v1')}/v1"
     host = "aiplatform.googleapis.com" if region == "global" else f"{region}-aiplatform.googleapis.com"
-    return f"https://{host}"
+    return f"https://{host}/v1"
 
 
 def _missing_project() -> str:

@@ -100,6 +100,8 @@ class Endpoint:
         return self.key is not None and self.key.reject(request)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "path"):  # a debugger or log shows the object of an invalid URL
+            return "Endpoint()"
         return f"Endpoint({self.scheme}://{self.host}{self.path})"
 
     def request(
