@@ -35,14 +35,28 @@ _METHODS = ("GET", "PUT", "PATCH", "DELETE")
 _OWN_HEADERS = {
     "accept",
     "accept-encoding",
+    "accept-language",
+    "baggage",
+    "cache-control",
     "connection",
     "content-length",
     "content-type",
+    "expect",
     "host",
+    "http2-settings",
+    "keep-alive",
+    "pragma",
+    "priority",
+    "te",
+    "trailer",
     "transfer-encoding",
+    "traceparent",
+    "tracestate",
+    "upgrade",
     "user-agent",
+    "via",
 }
-"""Headers that HTTP clients add to a request."""
+"""Headers that HTTP clients, proxies and instrumentation add to a request."""
 
 
 @scenario("moves", "url", "headers")
