@@ -10,7 +10,7 @@ from typing import Final, Literal, final
 from chat_core.arguments import require_text
 from chat_core.errors import NetworkError, UsageError
 from chat_core.transport.protocol import Transport
-from chat_core.wire.connection import ApiKey, naming_variable, read_environment
+from chat_core.wire.connection import ApiKey, naming_variable, read_environment, without_frames
 from chat_core.wire.endpoint import Endpoint
 from chat_gemini.builder import LOCATION, PROJECT
 
@@ -188,6 +188,7 @@ def require_place(project: str, region: str) -> None:
         raise UsageError(msg)
 
 
+@without_frames
 def _server_url(region: str, publisher: str) -> str:
     *_, variable = SDK_VARIABLES[publisher]
     if (url := read_environment(variable)) is not None:
