@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from chat_service import ServiceSettings
+from chat_service.live_text import LiveText
 from chat_service.request_log import JsonFormatter, RequestIdFilter, RequestLog, configure_logging, set_logged_run
 from chat_service.runs import Runs
 from chat_store import MemoryStore
@@ -98,17 +99,19 @@ async def test_every_response_has_an_id(store: MemoryStore, monkeypatch: pytest.
     assert [line["status"] for line in log.lines if line.get("request_id") == "r-3"] == [500]
 
 
+@pytest.mark.parametrize("failing", [LiveText.open, Runs.last_entry], ids=["before the run is read", "after it"])
 async def test_a_request_and_its_run_are_found_by_the_id_of_the_run(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, log: Log
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, log: Log, failing: Callable[..., Any]
 ) -> None:
-    last_entry, failures = Runs.last_entry, ["the disk is full"]
+    failures = ["the disk is full"]
 
-    async def fail_once(runs: Runs, session_id: str) -> tuple[int, str]:
+    def fail_once(*args: Any) -> Any:
         if failures:
             raise OSError(failures.pop())
-        return await last_entry(runs, session_id)
+        return failing(*args)
 
-    monkeypatch.setattr(Runs, "last_entry", fail_once)
+    owner = LiveText if failing is LiveText.open else Runs
+    monkeypatch.setattr(owner, failing.__name__, fail_once)
     settings = ServiceSettings(poll_seconds=0.2, retry_seconds=0.05)
     async with serving(build_service(store, scripted("Hi."), settings=settings)) as client:
         events = await client.events("POST", "/api/v1/chat/stream", {"message": "Hello."})

@@ -153,8 +153,8 @@ class Worker:
         """Execute a part of a run, unless the part has ended."""
         run_id = run_of_part(job.key)
         self._counters.running += 1
-        self._live.open(run_id)
         try:
+            self._live.open(run_id)
             run = await self._runs.find(run_id)
             if run is None or run.parts[-1].job.key != job.key or run.parts[-1].end is not None:
                 return
