@@ -287,7 +287,7 @@ class BackgroundAgents(Generic[PauseT_co]):
     # --- The end -------------------------------------------------------------------------------------------------
 
     async def _is_running(self, id: str, mark: Mapping[str, object]) -> bool:  # noqa: A002 - the field's own name
-        """Return whether an agent still works."""
+        """Return whether an agent is still running."""
         return "outcome" not in mark and await self._read_end(id) is None
 
     async def _read_end(self, id: str) -> Mapping[str, object] | None:  # noqa: A002 - the field's own name

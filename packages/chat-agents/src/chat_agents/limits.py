@@ -81,7 +81,7 @@ class RunningDelegation:
 
     @property
     def remaining_seconds(self) -> float | None:
-        """Remaining active time of the agent in seconds, or `None` without a limit or if the agent has answered."""
+        """Remaining active time of the agent in seconds, or `None` if there is no limit or the agent has answered."""
         return None if self.seconds is None or is_answered(self.messages) else self.seconds - self.active_seconds
 
     @property
@@ -92,7 +92,7 @@ class RunningDelegation:
 
     @property
     def remaining_calls(self) -> int | None:
-        """Number of calls that the agent may still make, or `None` without a limit."""
+        """Number of calls that the agent may still make, or `None` if there is no limit."""
         if self.calls is None:
             return None
         self.closing = [(messages, turn) for messages, turn in self.closing if not _contains_turn(messages, turn)]
@@ -125,7 +125,7 @@ class RunningDelegation:
         return LimitReachedError(f"it has used its budget of {self.seconds:g} seconds.")
 
     def require_tokens(self) -> None:
-        """Check that the budget of tokens is not used up.
+        """Check that the token budget is not used up.
 
         Raises:
             LimitReachedError: the budget is used up.

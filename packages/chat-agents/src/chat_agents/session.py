@@ -35,7 +35,7 @@ _FIELDS: Final = frozenset({"version", "id", "flow", "owner", "created_at", "las
 class AgentSession:
     """A conversation of a user with an agent.
 
-    `AgentSession(flow=…)` is in memory: the application stores `to_json()`, which is valid at any time, also during a
+    `AgentSession(flow=…)` is in memory: the application stores `to_json()`, which is valid at any time, even during a
     run. `await AgentSession.open(store, …)` is stored: each step of a run is durable before the next step begins.
     Titles, lists, closing and deletion of stored sessions are methods of the store.
 
@@ -287,7 +287,7 @@ class AgentSession:
     def to_json(self) -> str:
         """Return the session and its conversation as a JSON document of version 1.
 
-        May be called at any time, also during a run.
+        May be called at any time, even during a run.
         """
         messages = cast("dict[str, object]", loads(self._messages.to_json()))
         fields: dict[str, object] = {

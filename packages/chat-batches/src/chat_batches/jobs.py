@@ -138,7 +138,7 @@ class BatchJobs(Generic[OutT, PauseT]):
         await self._store.apply(id, meta={"data": {"cancelled": True}})
 
     async def decide(self, id: str, provider_id: str | None) -> None:  # noqa: A002 - the id of the batch
-        """Resolve the doubt about a batch, after an operator has checked the batches at the provider.
+        """Resolve a batch that may have been submitted, after an operator has checked the batches at the provider.
 
         Args:
             id: id of the batch.

@@ -29,7 +29,7 @@ class BatchRecord:
         members: conversations of the last attempt to submit the batch.
         handle: handle of the submitted batch, or `None`.
         decision: decision of an operator about a batch in doubt. It is the id of the batch at the provider, an empty
-            string if the provider does not have the batch, or `None` without a decision.
+            string if the provider does not have the batch, or `None` if no decision was made.
         cancelled: whether `BatchJobs.cancel()` was called.
         failures: error messages by conversation id.
         retry: ids of conversations whose answers the next attempt must append, or `None` for all conversations.

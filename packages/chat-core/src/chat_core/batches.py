@@ -95,7 +95,7 @@ class BatchItem:
 
     @property
     def usage(self) -> Usage:
-        """Token usage of the request, also of a failed request."""
+        """Token usage of the request, even if it failed."""
         if self.turn is not None:
             return self.turn.usage
         return NO_USAGE if self.error is None else self.error.usage

@@ -124,7 +124,7 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
             inject: values by type, for `Injected` parameters of tools. They replace factories of the same
-                types, also in inner chats.
+                types, even in inner chats.
             owner: the user who owns the conversation. Only for plain messages: a stored conversation has an owner.
 
         Raises:
@@ -213,7 +213,7 @@ class BlockingStreamingChat(BlockingChat[OutT_co, PauseT_co]):
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
             inject: values by type, for `Injected` parameters of tools. They replace factories of the same
-                types, also in inner chats.
+                types, even in inner chats.
             owner: the user who owns the conversation. Only for plain messages: a stored conversation has an owner.
         """
         return BlockingStream(self._chat.stream(messages, options=options, inject=inject, owner=owner))

@@ -85,7 +85,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
             inject: values by type, for `Injected` parameters of tools. They replace factories of the same
-                types, also in inner chats.
+                types, even in inner chats.
             owner: the user who owns the conversation. Only for plain messages: a stored conversation has an owner.
 
         Raises:
@@ -325,7 +325,7 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
             messages: the conversation. The run appends to it.
             options: options of this run, merged over those of the chat.
             inject: values by type, for `Injected` parameters of tools. They replace factories of the same
-                types, also in inner chats.
+                types, even in inner chats.
             owner: the user who owns the conversation. Only for plain messages: a stored conversation has an owner.
             live: input that may arrive during the run, see `LiveInput`.
 

@@ -52,13 +52,13 @@ class RecallListener(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class RecallSettings:
-    """The memory of a chat.
+    """The memory of a chat, with limits on the notes that it adds.
 
     Attributes:
         source: the memory.
         scope: function that returns the scope of a run.
-        max_notes: maximum number of notes before one message.
-        max_tokens: maximum estimated number of tokens of the text that the model receives before one message.
+        max_notes: maximum number of notes for each user message.
+        max_tokens: maximum size of the notes for each user message, in estimated tokens.
     """
 
     source: RecallSource

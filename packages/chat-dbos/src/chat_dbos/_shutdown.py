@@ -73,7 +73,7 @@ class WorkflowTasks:
 
 
 WORKFLOW_TASKS = WorkflowTasks()
-"""The registry of this process. `launched()` waits for its tasks, also for workflows that other packages define.
+"""The registry of this process. `launched()` waits for its tasks, including workflows of other packages.
 
 It is global, because DBOS also exists once per process."""
 

@@ -218,7 +218,7 @@ class ReadyGeminiBuilder(_WithModel):
         return self._with(replace(self._settings, include_thoughts=include, thinking=style))
 
     def with_modalities(self, *modalities: Literal["TEXT", "IMAGE", "AUDIO"]) -> Self:
-        """Set the output types of responses. Images and audio are returned as `File` parts, also in streams."""
+        """Set the output types of responses. Images and audio are returned as `File` parts, even in streams."""
         if not modalities:
             msg = "with_modalities() needs at least one modality, such as ('TEXT', 'IMAGE')"
             raise UsageError(msg)

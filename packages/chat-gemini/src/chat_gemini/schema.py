@@ -331,7 +331,7 @@ class _OpenApiRewriter:
         elif "items" in source:
             result["items"] = self.rewrite(source["items"], f"{path}.items", within)
         elif str(result.get("type")).lower() == "array" and "items" not in result:
-            raise InexpressibleError("items", path, f"the OpenAPI format requires it for an array. Add it, {REMEDY}")
+            raise InexpressibleError("items", path, f"the OpenAPI format requires items for an array. Add it, {REMEDY}")
 
 
 HANDLED: Final = frozenset(

@@ -89,7 +89,7 @@ class Channel:
 
     @property
     def live_text(self) -> str:
-        """The text that the current step has streamed, which is empty as soon as the history contains the turn."""
+        """The streamed text of the current step. It is empty if the history already contains the turn of the step."""
         if self.messages is None or _count_turns(self.messages) > self._turn_count:
             return ""
         return "".join(self._text)
@@ -247,7 +247,7 @@ class BackgroundRuns:
         return channel
 
     def _evict_channels(self) -> None:
-        """If there are too many channels, drop channels without a run and without followers."""
+        """Drop channels without a run and without followers if there are too many channels."""
         if len(self._channels) < _MAX_CHANNELS:
             return
         for name in [name for name, item in self._channels.items() if not item.running and not item.followers]:

@@ -134,7 +134,7 @@ async def decide_selected(
             except HTTPError as error:
                 problem = error.detail
             outcomes.append(Outcome(selection, name, problem))
-    finally:  # also if the request is cancelled
+    finally:  # even if the request is cancelled
         for conversation in decided:
             service.runs.start(conversation)
     return outcomes

@@ -230,7 +230,7 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         """,
     ),
     (
-        # The last change of each document that a search may find, also of a deleted document. Document 0 stands for the
+        # The last change of each document that a search may find, including deleted ones. Document 0 stands for the
         # entities. A transaction increments the revision before or after it changes documents, so `revision + 1` is at
         # least the revision of the scope after the transaction.
         """

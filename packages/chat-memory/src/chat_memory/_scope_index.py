@@ -98,7 +98,7 @@ class ScopeIndex:
         return vectors
 
     def _average_vectors(self, changes: ScopeChanges, known: ScopeIndex | None) -> Vectors | None:
-        """Return the vectors of all rows, averaged with their neighbors, or None without any vector.
+        """Return the vectors of all rows, averaged with their neighbors, or None if no row has a vector.
 
         A document without a vector gets the average vector of its neighbors, or zeros.
         """

@@ -77,7 +77,7 @@ def stems(text: str, *, question: bool = False) -> list[str]:
 
     Args:
         text: the text to split into words.
-        question: whether to omit words that only introduce a question, such as "many" and "kind".
+        question: whether to also omit words that are common in questions, such as "many" and "kind".
     """
     ignored = _IGNORED_IN_QUESTIONS if question else _IGNORED_IN_TEXTS
     return [stem(word) for word in split_words(text) if _BASE_FORMS.get(word, word) not in ignored]

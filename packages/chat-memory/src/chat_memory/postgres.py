@@ -73,7 +73,7 @@ class PostgresMemory(BaseMemory):
 
 @final
 class PostgresSession:
-    """A transaction of a connection to PostgreSQL."""
+    """A transaction on a PostgreSQL connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

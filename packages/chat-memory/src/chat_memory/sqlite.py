@@ -52,7 +52,7 @@ class SqliteMemory(BaseMemory):
 
 @final
 class SqliteSession:
-    """A transaction of a connection to SQLite."""
+    """A transaction on a SQLite connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -130,7 +130,13 @@ class OpenTelemetry:
         self._instruments.wait.record((ended_at - record.asked_at).total_seconds(), _metric_attributes(facts))
 
     def end_run(self, record: RunRecord, timed: _TimedSpan, facts: Attributes) -> None:
-        """End the span `timed` of the run `record`, and record the run's metrics with the attributes `facts`."""
+        """End the span of a run, and record the metrics of the run.
+
+        Args:
+            record: the record of a run.
+            timed: the span.
+            facts: attributes of the metrics.
+        """
         self._runs.pop(record, None)
         more: Attributes = {
             names.RUN_OUTCOME: record.outcome,
@@ -146,7 +152,13 @@ class OpenTelemetry:
         self._instruments.run.record(timed.end(more), _metric_attributes(facts))
 
     def end_call(self, record: CallRecord, timed: _TimedSpan, facts: Attributes) -> None:
-        """End the span `timed` of the model call `record`, and record call metrics with the attributes `facts`."""
+        """End the span of a model call, and record the metrics of the call.
+
+        Args:
+            record: the record of a model call.
+            timed: the span.
+            facts: attributes of the metrics.
+        """
         retries = len(record.failures) - (bool(record.failures) and record.failures[-1] is record.error)
         more: Attributes = {**_usage_facts(record.usage), names.CALL_ATTEMPTS: retries + 1}
         if record.failures:
@@ -173,7 +185,13 @@ class OpenTelemetry:
             self._instruments.call.record(timed.end(more), attributes)
 
     def end_tool(self, record: ToolRecord, timed: _TimedSpan, facts: Attributes) -> None:
-        """End the span `timed` of the tool body `record`, and record the tool's metrics with the attributes `facts`."""
+        """End the span of a tool body, and record the metrics of the tool.
+
+        Args:
+            record: the record of the execution.
+            timed: the span.
+            facts: attributes of the metrics.
+        """
         status = record.tool.status
         more: Attributes = {names.TOOL_STATUS: type(status).__name__.lower()}
         error = record.error if record.error is not None or not isinstance(status, Failed) else InvalidResultError()

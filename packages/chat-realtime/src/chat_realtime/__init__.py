@@ -1,4 +1,4 @@
-"""Conversations in which the user can speak at any time, also while the model responds."""
+"""Conversations in which the user can speak at any time, even while the model responds."""
 
 from chat_realtime.errors import TalkEndedError
 from chat_realtime.events import ResponseInterrupted, TalkCancelled, TalkEvent

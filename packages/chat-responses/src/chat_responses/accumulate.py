@@ -1,4 +1,4 @@
-"""Collects the items of a streamed response, and finds the item that each event belongs to.
+"""Collector for the items of a streamed response, which finds the item that each event belongs to.
 
 An event names its item by `output_index`. Without an index, the item is found by `item_id`. If the id is missing or
 unknown, a delta belongs to the last item. The index has priority because some servers send a different id for the same
@@ -87,7 +87,7 @@ class PartialItem:
         pieces = self.pieces.get(place)
         if pieces is None:
             if len(self.pieces) >= MAX_TEXTS:
-                raise WrongShapeError(place[0], f"one of at most {MAX_TEXTS} texts of an item")
+                raise WrongShapeError(place[0], f"a list of at most {MAX_TEXTS} texts")
             pieces = self.pieces[place] = []
         return pieces
 

@@ -1,4 +1,4 @@
-"""Background responses, which the server creates while no connection is open.
+"""Background responses, which the server creates even if the client disconnects.
 
 The server runs the request after it has accepted it. `complete()` polls the response until it is finished. `stream()`
 reads the events of the response, and continues after the last received event if the connection breaks. A

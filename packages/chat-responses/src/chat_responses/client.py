@@ -166,7 +166,7 @@ class ResponsesProvider(TransportProvider):
         return decode(body, self._dialect.provider)
 
     async def _complete(self, messages: Messages, composed: Composed, options: ChatOptions) -> Turn:
-        """Send a request, and return the turn of its response, also if it is created in the background."""
+        """Send a request, and return the turn of its response, even if it is created in the background."""
         extras = composed.extras
         if extras is not None and (extras.background or extras.resume):
             return await self._complete_in_background(messages, composed, extras, options)

@@ -32,7 +32,7 @@ Failures: TypeAlias = tuple[tuple[Candidate, ChatError], ...]
 
 @final
 class Selector:
-    """Chooses the model for each request of a router. One instance serves all requests and retries."""
+    """Object that chooses the model for each request of a router. One instance serves all requests and retries."""
 
     __slots__ = ("_budget", "_choose", "_errors", "_failed", "_is_simple", "_needs", "candidates", "clock")
 

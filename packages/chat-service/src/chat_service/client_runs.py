@@ -179,12 +179,12 @@ class ClientRuns:
             after = None if meta is None else meta.position
             return run_id, first_part(run_id, datetime.now(UTC), "", after, self._settings, trace=logged_trace())
         if last is None:
-            raise ClientInputError("conflict", "No run of this service has this conversation.")
+            raise ClientInputError("conflict", "This conversation has no run to follow: send a message.")
         return last.id, None if last.is_active else last.next_part(self._settings)
 
 
 def client_session_id(owner: str, kind: str, client_id: str) -> str:
-    """Return the session id for an id that a front end chose. The same id of two owners results in two sessions.
+    """Return the session id for an id that a front end chose. Owners who choose the same id get different sessions.
 
     Args:
         owner: name of the authenticated user.

@@ -46,7 +46,7 @@ async def compact_session(
         runs: starts, finds and cancels the runs of the service.
         session_id: id of a session of the user.
         report: called with the number of turns of the session before the model is asked.
-        force: whether as many turns as possible are summarized, also if the session is short.
+        force: whether to summarize as many turns as possible, even if the session is short.
 
     Raises:
         HTTPError: 409 if the agent has no such policy, or a run of the session is active or waits, or starts

@@ -175,7 +175,7 @@ class _Replay:
                 yield from self._update_call(item.tool)
 
     def update_waits(self, stored: Messages) -> None:
-        """Update the waiting calls, also with the calls of their inner conversations.
+        """Update the waiting calls and the calls in their inner conversations.
 
         Args:
             stored: the messages of the session.

@@ -44,7 +44,7 @@ class OpenStep:
     _last: tuple[Place, Place, str, ClientEvent] | None = field(default=None, init=False, repr=False)
 
     def show_after(self, place: Place) -> tuple[Place, str, ClientEvent]:
-        """Return the place of the last piece, and the text between a place and it, also as an event.
+        """Return the place of the last piece, and the text after `place` up to it, as a string and as an event.
 
         Most followers of a run are at the same place, so they share the event.
 

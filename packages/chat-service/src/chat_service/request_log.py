@@ -95,7 +95,7 @@ def set_logged_run(run_id: str | None, trace: Mapping[str, str] | None = None) -
 
 
 def logged_trace() -> Mapping[str, str]:
-    """Return the headers of the trace of the current request or run. Empty: no trace."""
+    """Return the trace headers of the current request or run, or an empty mapping if there is no trace."""
     return _trace.get() or {}
 
 

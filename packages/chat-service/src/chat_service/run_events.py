@@ -141,7 +141,7 @@ def mark_turn(turn: Turn, run_id: str) -> None:
 
 
 def run_of(turn: Turn) -> str | None:
-    """Return the id of the run that answers a user turn, else the id that a front end assigned, else `None`.
+    """Return the id of the run that answers a user turn, or the id that a front end assigned, or `None`.
 
     Args:
         turn: the turn.

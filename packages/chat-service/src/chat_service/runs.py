@@ -272,7 +272,7 @@ class Runs:
             salt = run_id  # the key has expired
 
     def _idempotency_digest(self, request: MessageRequest, salt: str) -> bytes | None:
-        """Return a hash of the idempotency key, the user and the session of a request, or `None` without a key."""
+        """Return a hash of a request's idempotency key, user and session, or `None` if the request has no key."""
         if request.key is None:
             return None
         scope = dumps([request.principal.name, request.session_id, request.key, salt])

@@ -125,7 +125,7 @@ class Secrets:
             raise SecretError(msg)
         try:
             backend.set_password(SERVICE, name, value)
-        except Exception as error:  # noqa: BLE001 - a backend may raise anything, also with the secret in its text
+        except Exception as error:  # noqa: BLE001 - a backend may raise anything, even with the secret in its text
             msg = f"{name} was not stored: the keyring {reason} raised {type(error).__name__}"
             raise SecretError(msg) from None
 

@@ -18,7 +18,7 @@ class Traces(Protocol):
     """A way to continue the trace of a request in its run, such as `chat_otel.TracePropagation`."""
 
     def capture(self, headers: Mapping[str, str], /) -> Mapping[str, str]:
-        """Return the trace of the current request as headers, which are stored with the run. Empty: no trace.
+        """Return the trace of the current request as headers, which are stored with the run, or an empty mapping.
 
         Args:
             headers: headers of the request, by lower-case name.

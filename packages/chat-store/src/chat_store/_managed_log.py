@@ -49,7 +49,7 @@ class ManagedLog(StoreLog):
         return replace(head.describe(), position=HistoryPosition(head.incarnation, head.entries, head.fence))
 
     def read_history(self, after: HistoryPosition | None) -> list[HistoryEntry]:
-        """Return the events after a position, or all events without one or if the log was replaced since.
+        """Return the events after a position, or all events if it is None or the log was replaced since.
 
         Raises:
             UnknownConversationError: the conversation is not stored.

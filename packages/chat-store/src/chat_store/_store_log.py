@@ -464,7 +464,7 @@ class StoreLog(ConversationLog):
             raise LeaseLostError(msg)
 
     def live_until(self) -> datetime | None:
-        """Return when the lease of an active run expires, or None without an active run."""
+        """Return when the lease of the active run expires, or None if no run is active."""
         until = self._head.lease_until
         return until if until is not None and self._now() < until else None
 

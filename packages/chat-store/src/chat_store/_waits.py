@@ -43,7 +43,7 @@ class WaitIndex:
     unresolved: set[str] = field(default_factory=set[str])
 
     def add_messages(self, messages: Messages) -> None:
-        """Add the calls in the initial messages of a log."""
+        """Add the unresolved calls of the initial messages to the index."""
         for content in messages:
             for turn in content.turns:
                 self._add_turn(content.role, turn)

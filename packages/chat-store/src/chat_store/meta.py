@@ -106,7 +106,7 @@ class StoredMeta:
     closed_at: datetime | None = None
 
     def describe(self, id: str, person: str | None, cursor: str = "") -> ConversationMeta:  # noqa: A002
-        """Return the public form of the description.
+        """Return the description as the public class `ConversationMeta`.
 
         Args:
             id: the id of the conversation.

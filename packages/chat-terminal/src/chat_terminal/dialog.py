@@ -1,4 +1,4 @@
-"""The dialog of `chat talk`: the user types messages, also while the model responds."""
+"""The dialog of `chat talk`: the user can type messages even while the model responds."""
 
 from __future__ import annotations
 

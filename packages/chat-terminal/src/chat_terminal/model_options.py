@@ -77,7 +77,7 @@ def resolve_settings(
 ) -> dict[str, object]:
     """Return the model, base URL and tools.
 
-    They come from the command line, else from the template, else from the session, else from the environment.
+    Each value is read from the command line, the template, the session or the environment, in this order.
 
     Args:
         session: the session to continue, or None.

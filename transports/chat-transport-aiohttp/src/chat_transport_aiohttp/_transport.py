@@ -31,7 +31,7 @@ class AiohttpTransport(HttpTransport):
     """Transport that sends requests with aiohttp, over HTTP/1.1. It runs on asyncio and not on trio.
 
     This transport needs a third of the CPU time of the default transport. It is safe to share between tasks, and may be
-    used from several event loops, also at the same time. Connections are pooled; exiting a stream early closes its
+    used from several event loops at the same time. Connections are pooled; exiting a stream early closes its
     connection at once. Redirects are never followed, because the secret and the conversation in a request are meant for
     one host. Cookies are not stored, because requests with different keys share a transport; a session of the caller
     stores them in its own jar.

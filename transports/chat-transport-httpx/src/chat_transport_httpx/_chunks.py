@@ -1,4 +1,4 @@
-"""Joins the chunks of HTTP/1.1 response bodies.
+"""Joiner for the chunks of HTTP/1.1 response bodies.
 
 A server sends each event of a stream as one chunk, and one read of a socket often returns many chunks. httpcore passes
 each chunk through several layers, which takes longer than decoding the event. Therefore the chunks of one read are
@@ -23,7 +23,7 @@ _MAX_HEAD_BYTES: Final = 65536
 
 @final
 class ChunkJoiner:
-    """Joins the chunks of a response body that arrive in one read.
+    """Joiner for the chunks of a response body that arrive in one read.
 
     Only plain chunks of an ordinary response are joined (RFC 9112, section 7.1). From the first byte of any other form,
     such as a chunk extension, the rest of the response is not changed, and httpcore parses or rejects it.

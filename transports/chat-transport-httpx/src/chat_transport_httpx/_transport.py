@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class HttpxTransport(HttpTransport):
     """Transport that sends requests with httpx, over HTTP/1.1 or HTTP/2, on asyncio and trio.
 
-    The transport is safe to share between tasks, and may be used from several event loops, also at the same time.
+    The transport is safe to share between tasks, and may be used from several event loops at the same time.
     Connections are pooled; exiting a stream early closes its connection at once. Redirects are never followed, because
     the secret and the conversation in a request are meant for one host. Cookies are not stored, because requests with
     different keys share a transport; a client of the caller stores them in its own jar.

@@ -55,7 +55,7 @@ class WebSocketTransport:
     raised for every close code. Only the last event (`Request.is_last`, or the end that the protocol defines) completes
     an exchange.
 
-    The transport is safe to share between tasks, and may be used from several event loops, also at the same time.
+    The transport is safe to share between tasks, and may be used from several event loops at the same time.
     `https` requests use `wss`, and `http` requests use `ws`, for every host. The method of a request is passed to the
     protocol only: a handshake is always a GET. Redirects are not followed.
 

@@ -446,7 +446,7 @@ class Checkpoint:
                 _LOG.warning("failed to store the usage of a failed request of %r", self.id, exc_info=True)
 
     def rest_after(self, error: BaseException, now: Callable[[], datetime]) -> None:
-        """If a new run would fail with the same error, do not offer the conversation to workers until it changes.
+        """Withhold the conversation from workers until it changes, if a new run would fail with the same error.
 
         Args:
             error: error of the request to the model, or of its preparation.

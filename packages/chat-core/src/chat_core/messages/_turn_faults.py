@@ -1,4 +1,4 @@
-"""Checks whether a turn can be stored and read again without changes."""
+"""Functions that check whether a turn can be stored and read again without changes."""
 
 from __future__ import annotations
 
@@ -156,9 +156,9 @@ def find_turn_fault(turn: Turn, make: MakeMessages, *, of_provider: bool = True)
     Args:
         turn: the turn to check.
         make: the `Messages` class or a similar callable, which creates inner conversations.
-        of_provider: whether a provider returned the turn. Turns of an application may have a `Summary`, a `Rewind` or a
-            `Recalled`, and tool calls with inner conversations, whose turns were checked when they were added. Data
-            is not checked here: `to_json()` refuses data that is not JSON, and writes NaN as null.
+        of_provider: whether a provider returned the turn. Only turns of an application may contain a `Summary`, a
+            `Rewind`, a `Recalled`, or tool calls with inner conversations. Their data is not checked here:
+            `to_json()` refuses data that is not JSON, and writes NaN as null.
     """
     metadata = turn.metadata
     unusual = metadata is not None and (

@@ -12,7 +12,7 @@ class DuplexConnection(Protocol):
     """Protocol for an open connection. One task at a time may receive; any number of tasks may send."""
 
     async def send(self, message: str | bytes, /) -> None:
-        """Send one message: a string as a text message, bytes as a binary message. Wait while the peer reads slowly.
+        """Send one message: a string as a text message, bytes as a binary message. Wait if the send buffer is full.
 
         Raises:
             TransportError: the connection was closed.

@@ -39,8 +39,8 @@ class TransportExchange:
     Attributes:
         request: the request to send. A middleware may replace it before its `yield`, for example to add a header.
         streamed: whether the caller used `stream()`.
-        status: the status of the response, as soon as it arrives; also of an error response.
-        headers: the headers of the response, as soon as they arrive; also of an error response.
+        status: the status of the response or error response, as soon as it arrives.
+        headers: the headers of the response or error response, as soon as they arrive.
         response: the complete response of `send()`.
         events: the number of events received from a stream.
         bytes: the number of bytes in the body of a complete response, or in the data of all received events. Framing

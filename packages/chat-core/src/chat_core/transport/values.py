@@ -178,7 +178,7 @@ class EventStream:
 
 @final
 class _SingleEvents:
-    """Iterates over the single events of batches. Unlike a generator, it does not need to be closed."""
+    """Iterator over the single events of batches. Unlike a generator, it does not need to be closed."""
 
     __slots__ = ("_batches", "_events")
 

@@ -226,7 +226,7 @@ class ConnectionBuilder(Generic[SettingsT]):
     def with_api_key(self, key: ApiKey) -> Self:
         """Send `key` with every request. It replaces a key, a token or a header with credentials that was set before.
 
-        An async function is called for each request, also for retries, so that keys rotate and tokens are renewed.
+        An async function is called for each request, including retries, so that keys rotate and tokens are renewed.
         Without this call, requests to a vendor's own server contain the key in the vendor's environment variable.
         """
         secret = require_key("with_api_key", key, "a key")

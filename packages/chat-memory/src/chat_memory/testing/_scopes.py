@@ -168,7 +168,7 @@ async def an_export_contains_everything_of_its_scope(memories: Memories) -> None
             require(word in text, f"the export of a scope contains {word!r}")
         require("Globex" not in text, "the export of a scope contains nothing of another scope")
         statements = sum(len(fact["statements"]) for fact in json.loads(text)["facts"])
-        require_equal(statements, 3, "the export contains every statement, also of a retracted fact")
+        require_equal(statements, 3, "the export contains every statement, including those of a retracted fact")
 
 
 async def delete_all_leaves_nothing(memories: Memories) -> None:

@@ -214,7 +214,7 @@ async def vectors_are_kept_by_model(memories: Memories) -> None:
 
 
 async def changes_are_listed_by_revision(memories: Memories) -> None:
-    """`changes()` lists the searchable content that may have changed since a revision, also in another process."""
+    """`changes()` lists the searchable content that may have changed since a revision, in any process."""
     async with memories.open() as memory, memories.open() as other:
         ana = memory.scope("ana")
         await ana.add_passages([Passage(text, "c", number) for number, text in enumerate("abc")])

@@ -1,4 +1,4 @@
-"""What `OpenAIRealtime` and `GeminiLive` share: the checks of arguments, the connection and the transport."""
+"""The base class of `OpenAIRealtime` and `GeminiLive`, and helpers that both use."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from chat_realtime.sessions._transports import duplex_transport
 
 
 def require_choice(owner: str, name: str, value: object, allowed: Sequence[str]) -> None:
-    """Check an argument that must be one of some strings.
+    """Check that an argument is one of the allowed strings.
 
     Args:
         owner: name of the class, for the error message.
         name: name of the argument.
         value: the argument.
-        allowed: the strings.
+        allowed: the allowed strings.
 
     Raises:
-        UsageError: the argument is none of them.
+        UsageError: the argument is not allowed.
     """
     if value not in allowed:
         msg = f"{name} of {owner} must be one of {', '.join(map(repr, allowed))}, not {value!r}"

@@ -29,7 +29,7 @@ class SessionTarget(Generic[PauseT_co]):
         return self.conversation if isinstance(self.conversation, Messages) else self.conversation.messages
 
     async def resolve_calls(self) -> PauseT_co | None:
-        """Run the unresolved calls under the policy of the chat. Return the pause if calls wait."""
+        """Run the unresolved calls under the policy of the chat. Return the pause, or `None` if no call waits."""
         return await self.chat.resolve_calls(self.conversation, inject=self.inject, owner=self.owner)
 
 

@@ -188,7 +188,7 @@ class RealtimeSession(Generic[PauseT_co]):
     # --- Input ------------------------------------------------------------------------------------------------
 
     async def send_audio(self, data: bytes) -> None:
-        """Send a piece of the user's speech, in the input format. Wait while the server reads slowly.
+        """Send a piece of the user's speech, in the input format. Wait if the send buffer is full.
 
         Args:
             data: whole samples of audio.

@@ -1,4 +1,4 @@
-"""Conformance scenarios for posted turns: a run appends each of them once, in order, when no call waits."""
+"""Conformance scenarios for posted turns, which a run appends in order, each once, as soon as no call waits."""
 
 from __future__ import annotations
 
