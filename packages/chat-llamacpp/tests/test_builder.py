@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from chat_core import ChatBuilder
@@ -107,3 +108,33 @@ def test_a_file_is_rejected_before_the_model_is_loaded(weights: Path, mime: str)
 
     with pytest.raises(UnsupportedPartError, match="it supports no files"):
         chat.blocking.complete(message)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "supported"), [((), "image"), (("audio",), "audio"), (("image", "audio"), "image, audio")]
+)
+def test_a_file_that_the_projector_does_not_encode_is_rejected_before_the_model_is_loaded(
+    weights: Path, kinds: tuple[Literal["image", "audio"], ...], supported: str
+) -> None:
+    model = LlamaCppBuilder().with_model_path(weights).with_projector(weights, *kinds).build()
+    message = Messages.from_user("What is this?").file(File("application/pdf", data=b"1234"))
+
+    with pytest.raises(UnsupportedPartError, match=f"it supports only files of these kinds: {supported};"):
+        ChatBuilder().with_model(model).build().blocking.complete(message)
+
+
+def test_an_image_without_its_bytes_is_rejected_before_the_model_is_loaded(weights: Path) -> None:
+    model = LlamaCppBuilder().with_model_path(weights).with_projector(weights).build()
+    message = Messages.from_user("What is this?").file(File("image/png", url="https://pictures.example/a.png"))
+
+    with pytest.raises(UnsupportedPartError, match="attach its bytes"):
+        ChatBuilder().with_model(model).build().blocking.complete(message)
+
+
+def test_a_wrong_projector_is_rejected_immediately(weights: Path, tmp_path: Path) -> None:
+    ready = LlamaCppBuilder().with_model_path(weights)
+
+    with pytest.raises(UsageError, match=r"with_projector\(\) needs a GGUF file, but '.*none\.gguf' is not a file"):
+        ready.with_projector(tmp_path / "none.gguf")
+    with pytest.raises(UsageError, match=r"with_projector\(\) needs the kinds 'image' or 'audio', not 'video'"):
+        ready.with_projector(weights, "video")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

