@@ -10,7 +10,8 @@ from typing import cast
 import pytest
 from chat_core import AnyChat, ChatBuilder, Completed, Failed, FunctionCall, Messages, Paused, Tool
 from chat_core.testing import ScriptedProvider
-from chat_pipeline import Pipelines, WorkflowFolder, WorkflowTool
+from chat_pipeline import Pipelines, WorkflowFolder, WorkflowTool, wake_run
+from chat_pipeline.waking import conversation_of
 from pipeline_world import World, failure, probe, running, workflow
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +102,60 @@ async def test_a_run_that_fails_is_a_failed_call_with_the_answer_as_json(world: 
     answer = json.loads(tool.status.error.removeprefix("TaskError: "))
     assert answer.pop("execution_id").startswith("tool-")
     assert answer == {"status": "failed", "output": {}, "errors": {"one": "no luck"}}
+
+
+PAY = """id = "pay"
+runtime = "tool"
+dependencies = ["one"]
+config = { chat = "shop", tool = "pay", arguments = { cents = "{{ input }}" } }
+"""
+
+
+async def test_a_run_that_waits_is_a_failed_call_and_its_status_can_be_asked_for(world: World, desk: Desk) -> None:
+    desk.folder.save(workflow(probe("one"), PAY))
+    async with running(world, desk.pipelines):
+        tool, _ = await desk.call(action="run", name="test", context=500)
+        assert isinstance(tool.status, Failed)
+        answer = json.loads(tool.status.error.removeprefix("TaskError: "))
+        found = answer["execution_id"]
+        assert answer == {"execution_id": found, "status": "waiting", "output": {"one": "x"}}
+
+        async with world.store.open(conversation_of(found, "pay")) as conversation:
+            conversation.messages.tool("pay").approve(by="ana")
+        await wake_run(conversation_of(found, "pay"))
+        await desk.pipelines.wait(found)
+        tool, shown = await desk.call(action="status", name="test", execution_id=found)
+    assert shown is None
+    assert isinstance(tool.status, Completed)
+    assert tool.status.result == {
+        "name": "test", "schedule": None, "schedules": [],
+        "execution_id": found, "status": "completed", "output": {"one": "x", "pay": {"paid": 500}},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("owner", ["ana", None])
+async def test_the_status_of_a_run_is_shown_to_its_owner_alone(world: World, desk: Desk, owner: str | None) -> None:
+    desk.folder.save(DEFINITION)
+    desk.folder.save(DEFINITION.replace('"test"', '"other"'))
+    async with running(world, desk.pipelines):
+        flow = desk.folder.workflows["test"]
+        runs = {name: await desk.pipelines.start(flow, run_id=f"of-{name}", owner=name) for name in ("ana", "bo", None)}
+        for run_id in runs.values():
+            await desk.pipelines.wait(run_id)
+
+        async def status(name: str, run_id: str) -> object:
+            messages = Messages.from_user("go")
+            await desk.chat({"action": "status", "name": name, "execution_id": run_id}).complete(messages, owner=owner)
+            return messages.tool("w").status
+
+        seen = {name: await status("test", run_id) for name, run_id in runs.items()}
+        hidden = [item.error for name, item in seen.items() if isinstance(item, Failed) and name != owner]
+        assert isinstance(seen[owner], Completed)
+        assert [text.partition(": ")[2] for text in hidden] == [
+            f"there is no run '{run_id}'" for name, run_id in runs.items() if name != owner
+        ]
+        assert isinstance(await status("other", runs[owner]), Failed)
+        assert isinstance(await status("test", "of-nobody"), Failed)
 
 
 async def test_a_schedule_is_approved_with_the_definition_listed_and_cancelled(desk: Desk) -> None:

@@ -18,6 +18,7 @@ from chat_core.tools.result import to_result
 
 from chat_pipeline.errors import TaskError, WorkflowFileError
 from chat_pipeline.pipelines import Pipelines
+from chat_pipeline.runs import Run
 from chat_pipeline.schedule import Schedule
 from chat_pipeline.workflow_folder import WorkflowFolder
 
@@ -31,6 +32,7 @@ _SCHEMA: Final[Mapping[str, object]] = {
         "cron": {"type": "string", "description": "Minute, hour, day of month, month, weekday, for schedule."},
         "timezone": {"type": "string", "description": "IANA name of a time zone, for schedule. Default: UTC."},
         "schedule_id": {"type": "string", "description": "Id of a schedule, for cancel."},
+        "execution_id": {"type": "string", "description": "Id of a run, for status. Default: no run."},
     },
     "required": ["action"],
     "additionalProperties": False,
@@ -177,6 +179,7 @@ class _WorkflowDefinition:
                 "name": name,
                 "schedule": None if schedule is None else schedule.cron,
                 "schedules": self._list_schedules(name),
+                **await self._find_run(name, arguments.get("execution_id"), context.run.owner),
             }
         return {
             "workflows": sorted(workflows),
@@ -185,20 +188,31 @@ class _WorkflowDefinition:
         }
 
     async def _run_workflow(self, arguments: Mapping[str, object], context: ToolContext) -> object:
-        """Run a workflow until it ends or waits, and return its id, state and outputs."""
+        """Run a workflow until it ends or waits for a decision.
+
+        Return the id, the state and the outputs of the run, or raise `TaskError` with them if it did not complete.
+        """
         key = context.idempotency_key or context.tool_id
         run_id = f"tool-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         workflow = self._pipelines.parse(str(arguments["definition"]), file=str(arguments["name"]))
         given = cast("JsonValue", arguments.get("context"))
         await self._pipelines.start(workflow, given, run_id=run_id, owner=context.run.owner)
         async for run in self._pipelines.follow(run_id):
-            if run.state == "running":
-                continue
-            found: dict[str, object] = {"execution_id": run_id, "status": run.state, "output": run.outputs}
-            if run.state in {"completed", "waiting"}:
-                return found
-            raise TaskError(json.dumps({**found, "errors": run.errors}))
+            if run.state == "completed":
+                return _describe(run)
+            if run.state != "running":
+                raise TaskError(json.dumps(_describe(run)))
         raise AssertionError  # pragma: no cover - the loop ends with an ended run
+
+    async def _find_run(self, workflow: str, run_id: object, owner: str | None) -> dict[str, object]:
+        """Return the state of a run of the owner, or nothing if the call asks for no run."""
+        if run_id is None:
+            return {}
+        run = await self._pipelines.find(str(run_id))
+        if (run.workflow, run.owner) != (workflow, owner):
+            msg = f"there is no run {run_id!r}"  # the same text as for an id that does not exist
+            raise UsageError(msg)
+        return _describe(run)
 
     def _list_schedules(self, name: str | None = None) -> list[dict[str, object]]:
         """Return the schedules of one workflow or of all workflows."""
@@ -216,6 +230,11 @@ class _WorkflowDefinition:
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
         return to_result(value)
+
+
+def _describe(run: Run) -> dict[str, object]:
+    found: dict[str, object] = {"execution_id": run.id, "status": run.state, "output": run.outputs}
+    return {**found, "errors": run.errors} if run.errors else found
 
 
 def _require_approval(call: FunctionCall) -> Action[Paused]:
