@@ -20,7 +20,7 @@ from chat_core import (
     ToolScope,
     UsageError,
 )
-from chat_core.arguments import require_items
+from chat_core.arguments import require_items, require_name, require_type
 from chat_core.provider import ToolDeclaration
 from chat_core.tools import ChatTools, FixedScope, InvalidArgumentsError
 
@@ -65,11 +65,11 @@ def code_tool(
         limits: limits of each program.
 
     Raises:
-        UsageError: there is no tool, two tools have the same function name, or a tool has the name of a Python builtin.
-            Or the packages of the extra `code` are missing.
+        UsageError: an argument has a wrong type, there is no tool, two tools have the same function name, or a tool has
+            the name of a Python builtin. Or the packages of the extra `code` are missing.
     """
     require_interpreter("code_tool()")
-    return CodeTool(scopes, name, limits or CodeLimits())
+    return CodeTool(scopes, name, limits if limits is not None else CodeLimits())
 
 
 @final
@@ -98,6 +98,8 @@ class _CodeDefinition(InnerChat, Generic[PauseT_co]):
 
     def __init__(self, scopes: Sequence[ToolScope[PauseT_co]], name: str, limits: CodeLimits) -> None:
         require_items("scopes", scopes, ToolScope, "a sequence of scopes of tools")
+        require_name("name", name)
+        require_type("limits", limits, CodeLimits, "CodeLimits")
         declarations = [item.declaration for scope in scopes for item in scope.definitions()]
         self._functions = _functions(declarations)
         self._limits = limits
