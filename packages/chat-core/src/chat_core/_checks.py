@@ -100,7 +100,7 @@ def require_hook(hook: object, method: str) -> None:
 
 
 def require_rule(rule: object, method: str) -> None:
-    """Raise `UsageError` unless `rule` is a function without `async`. The error message names `method`."""
+    """Raise `UsageError` unless `rule` is a synchronous function. The error message names `method`."""
     require_hook(rule, method)
     if iscoroutinefunction(rule) or iscoroutinefunction(type(rule).__call__):
         msg = f"{method} needs a function without async, not {rule!r}"

@@ -198,7 +198,7 @@ class _OpenApiRewriter:
         if schema is True or schema == {}:
             raise InexpressibleError("type", path, f"{_ANY_VALUE}. Give it a type, {REMEDY}")
         if not is_mapping(schema):
-            raise InexpressibleError("false", path, "no value satisfies it")
+            raise InexpressibleError("false", path, f"this schema rejects every value. Remove it, {REMEDY}")
         source, within = self._resolve(_with_defs(schema), path, within)
         source = _split_types(_const_to_enum(source), path)
         described: list[str] = []

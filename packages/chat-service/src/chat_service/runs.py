@@ -194,7 +194,7 @@ class Runs:
                 )
             except ConversationExistsError:
                 if await self.find(run_id) is None:
-                    raise HTTPError(409, "The session of this Idempotency-Key has no run any more.") from None
+                    raise HTTPError(409, "The run of this Idempotency-Key no longer exists: use another key.") from None
                 continue  # the same request arrived twice at the same time
             return await self._require_run(run_id)
 

@@ -75,7 +75,7 @@ def _middleware(settings: ServiceSettings) -> list[Middleware]:
 
 
 def no_jobs(_meta: ConversationMeta, /) -> Sequence[Job]:
-    """Return no jobs for a closed session."""
+    """Return an empty sequence. This is the default of `close_jobs`."""
     return ()
 
 

@@ -17,7 +17,7 @@ GROUP_SECONDS: Final = 0.1
 
 @final
 class SharedText:
-    """Tasks that write and read the text of open responses. Each write and each read covers all runs.
+    """Tasks that exchange the text of open responses with the store, in one operation for all runs.
 
     Args:
         store: the store.

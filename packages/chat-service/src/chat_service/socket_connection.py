@@ -162,7 +162,7 @@ class SocketConnection:
             await self._send("auth_result", success=False, error="This token is not valid.")
             return
         if self._principal is not None and self._principal.name != found.name:
-            raise _RefusedError("unauthorized", "The connection belongs to another user.")
+            raise _RefusedError("unauthorized", "This connection belongs to another user: open a new one.")
         self._principal = found
         await self._send("auth_result", success=True)
 

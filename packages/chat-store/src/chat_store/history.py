@@ -87,7 +87,7 @@ def parse_history(
 
 
 def needs_earlier_entries(entries: Iterable[Document]) -> bool:
-    """Return whether the events of entries depend on earlier entries, because a call keeps its inner conversation."""
+    """Return whether the events of these entries can only be read together with earlier entries."""
     return any(
         item.get("keeps_inner") is True
         for entry in entries

@@ -14,8 +14,8 @@ from chat_realtime.testing._loopback import Json, ServerPeer
 class Dialect(Protocol):
     """Protocol for the server's messages of one realtime API. Methods return messages of the server.
 
-    The attributes `has_…` state which messages the API has. A scenario that needs another message checks nothing. The
-    methods for messages that the API lacks raise a `UsageError`, see `missing_message_error()`.
+    The attributes `has_…` state which messages the API has. Scenarios that need other messages do nothing. The methods
+    for messages that the API lacks raise a `UsageError`, see `missing_message_error()`.
     """
 
     has_truncation: bool

@@ -148,7 +148,7 @@ async def an_inner_chat_that_can_resume_is_due(stores: Stores) -> None:
 
 
 async def a_run_that_died_in_an_inner_chat_is_taken_over(stores: Stores) -> None:
-    """A run that takes over reports the interrupted inner call by its path, and repeats no finished inner call."""
+    """A run that takes over reports the interrupted inner call by its path, and does not repeat finished calls."""
     effects: list[str] = []
     async with stores.open() as here, stores.open() as there:
 
