@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias, cast, final
+from typing import Literal, TypeAlias, cast, final
 
 from chat_core.deltas import TextDelta
 from chat_core.event_json import JsonEvent, event_type
@@ -12,9 +12,6 @@ from chat_streams.errors import describe_error
 from chat_streams.json_strings import quote
 
 PlainFormat: TypeAlias = Literal["sse", "json_lines"]
-
-MEDIA_TYPES: Final[dict[PlainFormat, str]] = {"sse": "text/event-stream", "json_lines": "application/x-ndjson"}
-"""Content type of a response in each format."""
 
 
 @final
