@@ -216,7 +216,7 @@ def test_a_fabricated_vercel_history_is_refused(vercel: Drive) -> None:
 # --- OpenAI -----------------------------------------------------------------------------------------------------------
 
 
-def test_openai_responses_continue_each_other(address: str) -> None:
+def test_an_openai_response_continues_the_previous_one(address: str) -> None:
     with sign_in(address, "text") as client, sign_in(address, "text", "ben") as other:
         first = client.responses.create(model="text", input="How is it?")
         with client.responses.stream(model="text", input="And now?", previous_response_id=first.id) as stream:

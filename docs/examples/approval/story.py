@@ -23,7 +23,7 @@ def tell(place: Place, flags: Sequence[str], *, unattended: bool) -> int:
     """Run process one, unless a call is pending from an earlier run, then process two. Return the exit code."""
     screen = Screen()
     if anyio.run(_waits, place):
-        screen.line("", "something waits since the last time; this goes on from there")
+        screen.line("", "a call is still waiting: the demo continues with its decision")
     else:
         place.conversation.unlink(missing_ok=True)
         place.ledger.unlink(missing_ok=True)

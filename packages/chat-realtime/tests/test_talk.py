@@ -672,7 +672,7 @@ async def test_a_chat_that_cannot_stream_is_refused() -> None:
         converse(chat, Messages())
 
 
-async def test_results_of_tools_are_events_of_a_talk() -> None:
+async def test_a_talk_yields_the_results_of_tools() -> None:
     kitchen = Kitchen()
     kitchen.may_end.set()
     model = ScriptedProvider(FunctionCall("cook", {"meal": "soup"}, id="1"), "Enjoy.")

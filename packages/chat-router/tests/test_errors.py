@@ -16,7 +16,7 @@ def test_a_budget_error_has_its_numbers_after_it_was_pickled() -> None:
     assert not copy.retryable
 
 
-def test_only_errors_of_models_lead_to_another_model() -> None:
+def test_only_errors_of_a_model_cause_a_fallback() -> None:
     assert NoModelAvailableError.retryable
     assert BudgetExceededError not in FALLBACK_ERRORS
     assert ChatError not in FALLBACK_ERRORS

@@ -49,7 +49,7 @@ async def test_an_open_socket_is_counted(store: MemoryStore) -> None:
     assert b"\nchat_service_open_sockets 1\n" in during
 
 
-async def test_only_the_role_of_the_setting_may_read_the_metrics(store: MemoryStore) -> None:
+async def test_only_users_with_the_metrics_role_may_read_the_metrics(store: MemoryStore) -> None:
     async with serving(build_service(store, scripted(), settings=SETTINGS)) as client:
         statuses = [(await client.as_user(token).get("/metrics")).status for token in (PROMETHEUS, client.token, "?")]
     async with serving(build_service(MemoryStore(), scripted())) as client:
