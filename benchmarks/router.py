@@ -5,7 +5,7 @@ Usage: python benchmarks/router.py [--slots N] [--json]
 The model returns a finished turn without any work, so that only the router is measured: the choice, the circuit breaker
 and the latency. Each pair measures the model and then a router of two such models, in CPU time. The output is the
 median of the differences, in microseconds per call, for a router without a strategy and with some strategies. In
-bench.py, this is the row `router`.
+bench.py, this is the row `router`. `router_peers.py` measures the routers of other libraries in the same way.
 """
 
 from __future__ import annotations
