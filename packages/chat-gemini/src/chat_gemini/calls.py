@@ -160,7 +160,7 @@ def _set_at_path(node: Any, steps: list[str | int], value: object, where: str) -
         last = position == len(steps) - 1
         matches = is_list(node) if isinstance(step, int) else is_object(node)
         if not matches:
-            raise WrongShapeError(where, "a path that fits the arguments received before")
+            raise WrongShapeError(where, "a path within the arguments received so far")
         container = node
         if isinstance(step, int):
             if step > len(container) + MAX_GAP:

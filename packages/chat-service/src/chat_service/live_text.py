@@ -181,7 +181,7 @@ class LiveText:
         return deltas
 
     def positions(self) -> Mapping[str, int]:
-        """Return the position up to which text from other processes was read, by session id, for all followed runs."""
+        """Return the read position of text from other processes for each followed run, by session id."""
         runs = [run_id for run_id in self._followed if run_id not in self._own]
         return {session_of(run_id): self._positions.get(run_id, 0) for run_id in runs}
 

@@ -312,7 +312,7 @@ class Runs:
             session_id: id of a session that is due.
 
         Returns:
-            Whether the session needs no further check until it changes.
+            Whether the session can be ignored until it changes.
         """
         runs = await self.of_session(session_id)
         if runs and runs[-1].state == "paused":

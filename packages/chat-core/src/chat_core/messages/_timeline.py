@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def turn_digest(role: Role, turn: Turn) -> str:
-    """Return a digest of a turn, which shows later whether the turn has changed.
+    """Return a digest of a turn, to detect later whether the turn has changed.
 
     The digest covers the role, the time and the parts as they are stored, including tool calls and their results.
     """
