@@ -323,7 +323,7 @@ def test_a_run_is_stopped_and_tried_again(served: Served) -> None:
     assert page.locator(".user").count() == 1  # the message was not sent again
 
 
-def test_a_second_session_event_shows_the_session_anew(served: Served) -> None:
+def test_a_second_session_event_rebuilds_the_shown_session(served: Served) -> None:
     served.start(["Good morning."])
     context = served.browser()
     address = served.window(context).url.rstrip("/")

@@ -201,7 +201,7 @@ class Story:
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_runs_of_killed_workers_lose_and_repeat_nothing(
+def test_killed_workers_lose_and_repeat_no_work(
     database: str, tmp_path: Path, request: pytest.FixtureRequest, record_property: Any
 ) -> None:
     order: Order = {"store": str(tmp_path / "sessions.db"), "ledger": str(tmp_path / "ledger")}

@@ -91,7 +91,7 @@ def test_a_decision_is_found_even_if_its_process_died_before_waking_the_workflow
     shop.require_finished()
 
 
-def test_a_worker_of_the_same_name_goes_on_by_itself(small: Shop) -> None:
+def test_a_worker_of_the_same_name_continues_automatically(small: Shop) -> None:
     small.kill(small.worker("one", start=True, lease=0.5))
     small.worker("one")
     wait_until(lambda: small.waits("approval"), "an approval to wait for")
@@ -144,7 +144,7 @@ def test_a_tool_that_runs_on_a_live_worker_is_not_run_by_the_one_that_takes_over
     assert small.paid() == 1
 
 
-def test_a_worker_of_another_version_leaves_alone_what_it_is_not_told_to_take(small: Shop) -> None:
+def test_a_worker_of_another_version_takes_over_only_the_named_workers(small: Shop) -> None:
     first = small.worker("one", start=True, version="old", lease=0.5)
     wait_until(lambda: small.waits("approval"), "an approval to wait for")
     small.kill(first)

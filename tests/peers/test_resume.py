@@ -198,7 +198,7 @@ def on_the_page(table: str) -> list[str]:
     return [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| this library |")]
 
 
-async def test_the_page_tells_how_often_a_call_runs_that_is_approved_twice(tmp_path: Path) -> None:
+async def test_the_page_shows_how_often_a_twice_approved_call_runs(tmp_path: Path) -> None:
     rows = [await documents(), await files(tmp_path), await stores(tmp_path)]
 
     assert on_the_page("A pause that is answered twice") == rows
@@ -210,7 +210,7 @@ async def test_a_call_that_is_approved_twice_in_a_store_runs_once(tmp_path: Path
         assert where.endswith("| `IllegalTransitionError`, `ConflictError` |")
 
 
-async def test_the_page_tells_what_becomes_of_an_answer_to_some_of_the_calls() -> None:
+async def test_the_page_shows_what_happens_if_only_some_calls_are_answered() -> None:
     assert on_the_page("A pause that is answered in part") == [await partly()]
 
 
@@ -229,7 +229,7 @@ async def test_what_was_answered_in_part_is_answered_in_the_end_and_nothing_runs
     assert bank.ran == ["Person 3", "Person 2"]
 
 
-async def test_the_page_tells_how_much_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_page_shows_how_much_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     # The stored duration of a response has more digits on some runs.
     monkeypatch.setattr("chat_core.engine.model_call.perf_counter", partial(next, itertools.count(0.0, 1.25)))
 

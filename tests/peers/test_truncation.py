@@ -79,7 +79,7 @@ async def test_a_stream_that_ends_too_early_is_no_answer_and_runs_nothing(wire: 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_the_page_of_comparison_tells_what_happens(wire: str, transport: Transport) -> None:
+async def test_the_comparison_page_shows_what_happens(wire: str, transport: Transport) -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| this library | {wire} |")]
     with serving() as base:
         cells = [(await verdict(wire, f"{base}/{wire}/{index}", transport))[0] for index in range(len(CASES))]

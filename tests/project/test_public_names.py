@@ -54,7 +54,7 @@ def test_the_page_lists_every_new_name() -> None:
     assert table("## New") == rows, "\n".join(rows)
 
 
-def test_every_name_that_is_gone_was_removed_renamed_or_moved() -> None:
+def test_every_missing_name_was_removed_renamed_or_moved() -> None:
     places = [place for section in SECTIONS for place in explained(section)]
 
     assert len(places) == len(set(places))

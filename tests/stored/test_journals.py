@@ -32,7 +32,7 @@ def test_there_is_a_journal_of_each_situation() -> None:
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_journal_says_what_it_said(name: str, tmp_path: Path) -> None:
+async def test_a_journal_has_the_recorded_contents(name: str, tmp_path: Path) -> None:
     path = copied(name, tmp_path)
     data = path.read_bytes()
 
@@ -58,7 +58,7 @@ async def test_a_journal_resumes_and_each_tool_runs_once(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", KILLED)
-async def test_the_lease_of_a_killed_process_keeps_nobody_out(name: str, tmp_path: Path) -> None:
+async def test_the_lease_of_a_killed_process_blocks_no_other_run(name: str, tmp_path: Path) -> None:
     async with FileConversation.open(copied(name, tmp_path), now=lambda: NOON) as conversation:
         await conversation.claim()
         await conversation.release()

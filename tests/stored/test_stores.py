@@ -79,7 +79,7 @@ async def test_a_database_has_each_situation(database: Database) -> None:
     assert len(database.expected["due"]) > 1
 
 
-async def test_a_database_says_what_it_said(database: Database) -> None:
+async def test_a_database_has_the_recorded_contents(database: Database) -> None:
     async with database.open(LATER) as store:
         for name in CONVERSATIONS:
             snapshot = await store.load(name)
@@ -154,7 +154,7 @@ async def test_a_decision_is_saved_without_a_run(database: Database) -> None:
         assert "nested" in [item.conversation for item in await store.due()]
 
 
-async def test_what_nobody_approved_is_swept(database: Database) -> None:
+async def test_calls_that_were_not_approved_in_time_are_swept(database: Database) -> None:
     approvals = [[name, list(path)] for name, kind, path in database.expected["waiting"] if kind == "approval"]
 
     async with database.open(TOO_LATE) as store:

@@ -23,7 +23,7 @@ from chat_inbox.argument_view import PREVIEW_LENGTH, ArgumentView, find_request,
         pytest.param({"a": ["b  c"]}, '{"a": ["b  c"]}', id="object"),
     ],
 )
-def test_short_values_are_shown_whole_and_their_types_can_be_told_apart(value: Any, preview: str) -> None:
+def test_short_values_are_shown_whole_with_distinct_types(value: Any, preview: str) -> None:
     (view,) = view_arguments({"x": value})
 
     assert (view.preview, view.full) == (preview, None)

@@ -86,7 +86,7 @@ async def test_an_outage_that_begins_between_requests_leaves_texts_without_a_vec
     assert await Recall(memory, Embedder(ServerError)).embed("ana") == 64
 
 
-async def test_an_outage_is_noticed_behind_a_cache(memory: SqliteMemory, tmp_path: Path) -> None:
+async def test_an_outage_is_detected_with_a_cached_embedder(memory: SqliteMemory, tmp_path: Path) -> None:
     await add_texts(memory, "tea")
     embedder = Embedder(ServerError)
     async with CachedEmbedder(embedder, tmp_path / "vectors.db") as cache:

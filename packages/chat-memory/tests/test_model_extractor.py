@@ -30,7 +30,7 @@ async def test_the_transcript_is_sent_as_data_and_not_as_instructions() -> None:
     assert "I use Rust" not in system.text
 
 
-async def test_an_invalid_extraction_is_requested_once_more() -> None:
+async def test_an_invalid_extraction_is_requested_again() -> None:
     model = ScriptedProvider("no", ANSWER)
     assert (await ModelExtractor(model).extract(TURNS, [])).relations
     assert len(model.asked) == 2

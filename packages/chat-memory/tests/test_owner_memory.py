@@ -34,7 +34,7 @@ def lives_in(city: str, **more: object) -> Mapping[str, object]:
     return {"subject": "user", "predicate": "lives in", "object": city, **more}
 
 
-async def test_a_statement_is_stored_as_said_by_the_owner(memory: SqliteMemory, store: MemoryStore) -> None:
+async def test_a_statement_is_stored_as_stated_by_the_owner(memory: SqliteMemory, store: MemoryStore) -> None:
     owners = OwnerMemory(memory, store)
     first = await owners.add("ana", lives_in("Berlin", valid_from="2020-01-01T00:00:00+00:00"))
     again = await owners.add("ana", lives_in("Berlin", valid_from="2021-01-01T00:00:00Z"))

@@ -17,7 +17,7 @@ def call(id: str) -> Tool:  # noqa: A002 - the field's own name
     return Tool(FunctionCall("act", {}, id=id), id=id)
 
 
-def test_calls_end_according_to_how_far_they_came() -> None:
+def test_interrupted_calls_end_according_to_their_status() -> None:
     running, lost, queued, approved = call("running"), call("lost"), call("queued"), call("approved")
     messages = conversation(running, lost, queued, approved)
     running.start()

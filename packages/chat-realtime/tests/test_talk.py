@@ -255,7 +255,7 @@ async def test_input_during_tools_is_sent_with_their_results() -> None:
     assert said(sent)[-1] == "user: With bread."
 
 
-async def test_input_cancels_running_tools_if_the_talk_says_so() -> None:
+async def test_input_cancels_running_tools_if_the_talk_is_set_to_cancel() -> None:
     kitchen = Kitchen()
     calls = [FunctionCall("cook", {"meal": "soup"}, id="1"), FunctionCall("clean", {}, id="2")]
     model = ScriptedProvider(calls, "Bread, then.")

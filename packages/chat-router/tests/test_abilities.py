@@ -45,7 +45,7 @@ def with_file(mime: str) -> Messages:
 @pytest.mark.parametrize(
     ("mime", "ability"), [("image/png", "images"), ("audio/wav", "audio"), ("application/pdf", "documents")]
 )
-async def test_a_file_goes_only_to_models_that_do_not_refuse_its_kind(mime: str, ability: str) -> None:
+async def test_a_file_is_sent_only_to_models_that_accept_its_kind(mime: str, ability: str) -> None:
     refusing = model("a", "no", abilities=Abilities(**{ability: False}))
     unknown = model("b", "yes")
     chat = ChatBuilder().with_model(Router([refusing, unknown])).build()

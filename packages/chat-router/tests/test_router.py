@@ -205,7 +205,7 @@ async def test_retries_and_fallbacks_share_one_budget() -> None:
     assert caught.value.attempts == 3
 
 
-async def test_an_error_tells_the_story_of_all_attempts() -> None:
+async def test_an_error_lists_all_attempts() -> None:
     spent = Answer(["x"], error=NetworkError("cut"), fail_after=1, usage=Usage(7, 3))
     first, second = model("a", spent), model("b", AuthenticationError("wrong key"))
     with pytest.raises(AuthenticationError) as caught:

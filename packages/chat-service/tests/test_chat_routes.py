@@ -195,7 +195,7 @@ async def test_a_message_while_calls_wait_is_refused(store: MemoryStore) -> None
     assert (reply.status, reply.json["code"]) == (409, "conflict")
 
 
-async def test_a_run_goes_on_after_its_client_has_left(store: MemoryStore) -> None:
+async def test_a_run_continues_after_its_client_has_disconnected(store: MemoryStore) -> None:
     model = SteppedModel(scripted("One moment please."), 1)
     async with serving(build_service(store, model)) as client:
         async with client.stream("POST", "/api/v1/chat/stream", {"message": "Hello."}) as events:
@@ -397,7 +397,7 @@ async def test_a_malformed_event_id_is_refused(store: MemoryStore) -> None:
 # --- Decisions ------------------------------------------------------------------------------------------------------
 
 
-async def test_only_whoever_may_decide_is_offered_calls_and_decides_them(store: MemoryStore) -> None:
+async def test_only_users_who_may_decide_see_and_decide_calls(store: MemoryStore) -> None:
     bank = Bank()
     service = build_service(store, scripted(), bank=bank, may_decide=only_role("approver"))
     async with serving(service) as client:

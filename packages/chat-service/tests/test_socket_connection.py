@@ -128,7 +128,7 @@ async def test_a_disconnect_neither_ends_the_run_nor_closes_the_session(store: M
     assert jobs == []
 
 
-async def test_a_waiting_call_is_decided_and_the_run_goes_on(store: MemoryStore) -> None:
+async def test_a_waiting_call_is_decided_and_the_run_continues(store: MemoryStore) -> None:
     bank = Bank()
     async with serving(build_service(store, scripted(), bank=bank)) as client, open_socket(client) as socket:
         session = (await socket.ask("chat", message="Pay Bo."))["session_id"]

@@ -95,7 +95,7 @@ def test_tape_must_have_a_reply_for_each_claimed_method() -> None:
         ),
     ],
 )
-def test_tape_that_cannot_show_its_capability_is_an_inconsistency(
+def test_tape_without_the_data_of_its_capability_is_inconsistent(
     capabilities: Capabilities, tapes: ProviderTapes, said: str
 ) -> None:
     (sentence,) = list_inconsistencies(capabilities, tapes)
