@@ -305,3 +305,22 @@ class LowersHeaderValuesOfRefusals(Right):
 
     def told(self, error: TransportError, request: Request) -> TransportError:
         return anew(error, headers={name: value.lower() for name, value in error.headers.items()})
+
+
+class LimitsUnlimitedStreams(Right):
+    """A stream has a limit, even if the request has none."""
+
+    names = ("stream_too_long",)
+
+    def asked(self, request: Request) -> Request:
+        return replace(request, is_unlimited=False)
+
+
+class LosesBodiesThatStall(Right):
+    """The error of a response with a status has no body if the body stalled."""
+
+    names = ("refused_and_cut",)
+
+    def told(self, error: TransportError, request: Request) -> TransportError:
+        stalled = request.timeouts.idle is not None and request.timeouts.idle < 1  # others have no short timeout
+        return anew(error, body=b"") if stalled else error

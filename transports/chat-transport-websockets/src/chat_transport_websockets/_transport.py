@@ -190,7 +190,8 @@ class WebSocketTransport:
             status, headers = await lease.exchange.head() or (200, lease.headers)
             if not is_success(status):
                 raise await self._status_error(lease, status, headers, request)
-            lease.exchange.set_limit("max_stream_bytes", self._max_stream_bytes)
+            if not request.is_unlimited:
+                lease.exchange.set_limit("max_stream_bytes", self._max_stream_bytes)
             yield EventStream(status, headers, lease.exchange)
         finally:
             await lease.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from typing import Final
 
 from chat_testing.errors import fail
@@ -57,13 +58,16 @@ async def error_body_too_long(subject: TransportSubject) -> None:
 
 @scenario("limits", needs=("limits",))
 async def stream_too_long(subject: TransportSubject) -> None:
-    """A stream over the limit raises a `TransportError` of kind `protocol`, even if each of its events is short."""
-    async with (
-        subject.with_peer(_play_longer_than(subject, subject.max_stream_bytes)) as (transport, peer),
-        transport.stream(make_request(peer.host)) as stream,
-    ):
-        with expect_error("protocol", when=f"a stream of more than {subject.max_stream_bytes} bytes"):
-            await read_data(stream)
+    """A stream over the limit raises a `TransportError` of kind `protocol`, unless the request is unlimited."""
+    play = _play_longer_than(subject, subject.max_stream_bytes)
+    async with subject.with_peer(play) as (transport, peer):
+        request = make_request(peer.host)
+        async with transport.stream(request) as stream:
+            with expect_error("protocol", when=f"a stream of more than {subject.max_stream_bytes} bytes"):
+                await read_data(stream)
+        async with transport.stream(replace(request, is_unlimited=True)) as stream:
+            if (count := len(await read_data(stream))) != len(play.steps):
+                fail(f"{count} of {len(play.steps)} events of an unlimited stream arrived")
 
 
 @scenario("limits", needs=("compression", "limits"))

@@ -13,7 +13,7 @@ from chat_core.errors import TransportError
 from chat_core.transport import EventStream, Framing, Request, Transport
 
 from chat_testing.errors import fail
-from chat_testing.transport_conformance._peer import SSE, Play
+from chat_testing.transport_conformance._peer import SSE, Ending, Play
 from chat_testing.transport_conformance._scenario import (
     TransportSubject,
     expect_error,
@@ -58,16 +58,20 @@ async def refused(subject: TransportSubject) -> None:
 
 @scenario("refused", needs=("chunked",))
 async def refused_and_cut(subject: TransportSubject) -> None:
-    """An error status with a truncated body raises a `TransportError` of kind `status` that has the received body."""
-    async with subject.with_peer(Play(status=503, headers=JSON, steps=(b"sor",), ends="cut")) as (transport, peer):
-        with expect_error("status", when="an error response with a truncated body") as met:
-            await open_stream(transport, make_request(peer.host))
-    for error in met:
-        if (error.status, error.body) != (503, b"sor"):
-            fail(
-                "the error of a response with status 503 and a body truncated after 'sor' "
-                f"has the status {error.status} and the body {error.body!r}"
-            )
+    """An error status with an incomplete body raises a `TransportError` of kind `status` that has the received body."""
+    endings: dict[str, Ending] = {"truncated": "cut"}
+    if subject.capabilities.timeouts:
+        endings["that stalls"] = "stall"
+    for what, ends in endings.items():
+        async with subject.with_peer(Play(status=503, headers=JSON, steps=(b"sor",), ends=ends)) as (transport, peer):
+            with expect_error("status", when=f"an error response with a body {what}") as met:
+                await open_stream(transport, make_request(peer.host, idle=0.2 if ends == "stall" else 20.0))
+        for error in met:
+            if (error.status, error.body) != (503, b"sor"):
+                fail(
+                    f"the error of a response with status 503 and a body {what} after 'sor' "
+                    f"has the status {error.status} and the body {error.body!r}"
+                )
 
 
 @scenario("listens", "arrives")
