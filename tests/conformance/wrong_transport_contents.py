@@ -316,11 +316,11 @@ class LimitsUnlimitedStreams(Right):
         return replace(request, is_unlimited=False)
 
 
-class LosesBodiesThatStall(Right):
-    """The error of a response with a status has no body if the body stalled."""
+class RaisesATimeoutForStalledErrors(Right):
+    """A body that stalls hides the error status of its response."""
 
     names = ("refused_and_cut",)
 
     def told(self, error: TransportError, request: Request) -> TransportError:
         stalled = request.timeouts.idle is not None and request.timeouts.idle < 1  # others have no short timeout
-        return anew(error, body=b"") if stalled else error
+        return anew(error, "timeout") if stalled else error
