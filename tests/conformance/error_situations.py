@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -31,14 +31,87 @@ PLAN: Final = "check the plan and the balance of the account"
 FEWER: Final = "send fewer requests, or allow more retries with with_retry()"
 TIMEOUT: Final = "{p}: {at}: no data within 0.1 seconds (…); ChatOptions(timeout=…) sets the limit"
 BROKEN: Final = "{p}: {at}: the connection broke (…); try again, or allow more retries with with_retry()"
-ENDED: Final = "the stream of {p} ended after 0 bytes without %s; usage so far: 0 in, 0 out"
+AGAIN: Final = "try again, or allow more retries with with_retry()"
+API: Final = "check that the base URL and the model belong to this API"
+ENDED: Final = (
+    f"the stream of {{p}} ended after 0 bytes without %s; usage so far: 0 in, 0 out ({{at}}) (next step: {AGAIN})"
+)
 TRUNCATED: Final = {
-    "claude": "{p}: the stream ended after 0 bytes without `message_stop`",
+    "claude": f"{{p}}: the stream ended after 0 bytes without `message_stop` ({{at}}) (next step: {AGAIN})",
     "completions": ENDED % "`[DONE]` or a finish reason",
     "gemini": ENDED % "a finish reason",
+    "mistral": ENDED % "`[DONE]` or a finish reason",
     "openai": ENDED % "`response.completed`",
     "responses": ENDED % "`response.completed`",
+    "vertex": ENDED % "a finish reason",
 }
+
+# The names of errors as each vendor documents or sends them, by status. 400 and 500 stand for other 4xx and 5xx.
+OPENAI_TYPES: Final = {400: "invalid_request_error", 429: "rate_limit_exceeded", 500: "server_error"}
+CLAUDE_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+GOOGLE_STATUSES: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+MISTRAL_TYPES: Final = {400: "invalid_request_error", 429: "rate_limited", 500: "internal_server_error"}
+
+
+def named(names: Mapping[int, str], status: int) -> str:
+    """The name of the error with a status."""
+    return names.get(status) or names[400 if status < 500 else 500]
+
+
+def openai_format(status: int, says: str) -> object:
+    # As in the recorded rejections of OpenAI.
+    name = "insufficient_quota" if "current quota" in says else named(OPENAI_TYPES, status)
+    return {"error": {"message": says, "type": name, "param": None, "code": name if status == 429 else None}}
+
+
+def claude_format(status: int, says: str) -> object:
+    error = {"type": named(CLAUDE_TYPES, status), "message": says}
+    return {"type": "error", "error": error, "request_id": "req_011CVEA3SF7rnb3DuBZytqQa"}
+
+
+def google_format(status: int, says: str) -> object:
+    return {"error": {"code": status, "message": says, "status": named(GOOGLE_STATUSES, status)}}
+
+
+def mistral_format(status: int, says: str) -> object:
+    # As in the recorded rejections of Mistral; other servers wrap the fields in an object `error`.
+    names = {"object": "error", "message": says, "type": named(MISTRAL_TYPES, status), "param": None, "code": "3000"}
+    return {**names, "raw_status_code": status}
+
+
+ERROR_FORMATS: Final[Mapping[str, Callable[[int, str], object]]] = {
+    "claude": claude_format,
+    "completions": lambda _, says: {"error": {"message": says}},
+    "gemini": google_format,
+    "mistral": mistral_format,
+    "openai": openai_format,
+    "responses": openai_format,
+    "vertex": google_format,
+}
+"""Functions that build the body of an error response in the format of each vendor, from its status and message."""
+
 REPORT: Final = "try again later; if it happens again, give the request id to the provider"
 
 
@@ -76,12 +149,7 @@ class Situation:
 
     def body_for(self, vendor: str) -> bytes:
         """The body, in the error format of the vendor if `says` is given."""
-        if self.says is None:
-            return self.body
-        error: dict[str, object] = {"message": self.says}
-        if vendor == "gemini":
-            error["code"] = self.status
-        return json.dumps({"error": error}).encode()
+        return self.body if self.says is None else json.dumps(ERROR_FORMATS[vendor](self.status, self.says)).encode()
 
 
 def refused(
@@ -151,9 +219,15 @@ RESPONSES: Final[dict[str, Situation]] = {
         429,
         "You exceeded your current quota, please check your plan and billing details.",
         PLAN,
-        except_vendors=("gemini",),  # which reports rate limits in these words
+        except_vendors=("claude", "gemini", "mistral", "vertex"),  # which report rate limits in this way
     ),
-    "low balance, with status 403": refused(errors.QuotaExceededError, 403, "Insufficient balance.", PLAN),
+    "low balance, with status 403": refused(
+        errors.QuotaExceededError,
+        403,
+        "Insufficient balance.",
+        PLAN,
+        except_vendors=("claude", "gemini", "vertex"),  # whose names of errors say that access is denied
+    ),
     "forbidden": refused(errors.PermissionDeniedError, 403, "No.", RIGHTS),
     "firewall": page(errors.PermissionDeniedError, 403, "<title>Attention Required!</title>", RIGHTS),
     "country": refused(errors.InvalidRequestError, 451, "Unavailable for legal reasons.", OPTIONS),
@@ -227,7 +301,13 @@ RESPONSES: Final[dict[str, Situation]] = {
     ),
     "rate limit of a proxy": page(errors.RateLimitedError, 429, "<h1>Too Many Requests</h1>", FEWER),
     "no capacity": refused(errors.OverloadedError, 498, "Flex tier is full.", LATER),
-    "overloaded": refused(errors.OverloadedError, 529, "Busy.", LATER),
+    "overloaded": refused(
+        errors.OverloadedError,
+        529,
+        "Busy.",
+        LATER,
+        except_vendors=("gemini", "vertex"),  # which use status 503
+    ),
     "overloaded, with status 503": refused(errors.OverloadedError, 503, "Busy.", LATER),
     "maintenance, with seconds": refused(
         errors.OverloadedError, 503, "Back soon.", LATER, headers={"retry-after": "30"}, wait=30.0
@@ -259,16 +339,16 @@ RESPONSES: Final[dict[str, Situation]] = {
     ),
     # Status 200, and no response of the API
     "login page": unreadable(
-        "…{at}…'text/html; charset=utf-8'…begins with b'<title>Login</title>'; check the base URL…",
+        "…{at}…'text/html; charset=utf-8'…begins with b'<title>Login</title>'…check …the base URL…",
         HTML,
         b"<title>Login</title>",
     ),
-    "plain text": unreadable("…{at}…'text/plain'…begins with b'ok'; check the base URL…", TEXT, b"ok"),
+    "plain text": unreadable("…{at}…'text/plain'…begins with b'ok'…check …the base URL…", TEXT, b"ok"),
     "empty body": unreadable(
-        "…({at} returned status 200…, and the body is empty; check the base URL)", JSON, b"", "complete"
+        f"…({{at}} returned status 200…, and the body is empty) (next step: {API})", JSON, b"", "complete"
     ),
     "truncated JSON": unreadable(
-        "…({at} returned status 200…begins with b'{\"id\": '; check the base URL)", JSON, b'{"id": ', "complete"
+        "…({at} returned status 200…begins with b'{\"id\": ') " + f"(next step: {API})", JSON, b'{"id": ', "complete"
     ),
     "JSON in place of a stream": unreadable(
         "{p}: {at}: expected a stream …, but the response has the content type 'application/json' and begins with b'{}'"
@@ -278,13 +358,14 @@ RESPONSES: Final[dict[str, Situation]] = {
         "stream",
     ),
     "stream in place of JSON": unreadable(
-        "…({at} returned status 200 with the content type 'text/event-stream'…; check the base URL)",
+        f"…({{at}} returned status 200 with the content type 'text/event-stream'…) (next step: {API})",
         SSE,
         b"data: {}\n\n",
         "complete",
     ),
     "unknown compression": unreadable(
-        "{p}: {at}: the response has the content-encoding 'br'; supported are deflate, gzip, identity, x-gzip",
+        "{p}: {at}: the response has the content-encoding 'br'; supported are deflate, gzip, identity, x-gzip; "
+        "check the base URL and the proxy",
         {**JSON, "content-encoding": "br"},
         b"\x0b\x02\x80",
     ),
@@ -293,7 +374,7 @@ RESPONSES: Final[dict[str, Situation]] = {
     "reset": Situation(error=errors.NetworkError, message=BROKEN, status=0, ends="reset"),
     "another protocol": Situation(
         error=errors.InvalidResponseError,
-        message="{p}: {at}: the peer violated the HTTP protocol (…)",
+        message="{p}: {at}: the peer violated the HTTP protocol (…); check the base URL and the proxy",
         status=0,
         body=b"SSH-2.0-OpenSSH_9.9\r\n\r\n",
         ends="cut",

@@ -160,18 +160,25 @@ def test_provider_error_contains_the_values_of_the_response_headers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "error"),
+    ("kind", "error", "step"),
     [
-        ("connect", NetworkError),
-        ("stream", NetworkError),
-        ("timeout", RequestTimeoutError),
-        ("protocol", InvalidResponseError),
+        ("connect", NetworkError, "check the base URL, the network and the proxy"),
+        ("stream", NetworkError, "try again, or allow more retries with with_retry()"),
+        ("timeout", RequestTimeoutError, "ChatOptions(timeout=…) sets the limit"),
+        ("protocol", InvalidResponseError, "check the base URL and the proxy"),
     ],
 )
-def test_transport_error_is_translated_by_its_kind(kind: str, error: type[Exception]) -> None:
+def test_transport_error_is_translated_by_its_kind_with_a_next_step(
+    kind: str, error: type[Exception], step: str
+) -> None:
     failure = translate_transport_error(TransportError(kind, "no route"), "p")
     assert type(failure) is error
-    assert str(failure) == "p: no route"
+    assert str(failure) == f"p: no route; {step}"
+
+
+@pytest.mark.parametrize("message", ["too long; raise max_body_bytes", "no pong; T(ping_timeout=…) sets the limit"])
+def test_the_next_step_of_a_transport_is_kept(message: str) -> None:
+    assert str(translate_transport_error(TransportError("timeout", message), "p")) == f"p: {message}"
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ async def test_an_unreachable_address_raises_a_connect_error() -> None:
 async def test_an_unanswered_handshake_raises_a_timeout() -> None:
     with SocketServer(three, handshake=lambda session, _: session.wait_closed()) as server:
         async with opened() as transport:
-            with pytest.raises(TransportError) as caught:
+            with pytest.raises(TransportError, match=r"no connection within 0\.3 seconds") as caught:
                 await read(transport, ask(server.host, connect=0.3))
             assert caught.value.kind == "timeout"
 

@@ -275,8 +275,8 @@ class StreamDecoder(EventDecoder):
         self._output = self._answer.finish(items, out)
         if status in UNFINISHED:
             msg = (
-                f"the response {self._head.get('id', '')} is still {status!r}: request background responses with "
-                "ResponsesOptions(background=True), which waits for them"
+                f"the response {self._head.get('id', '')} is still {status!r} (next step: request background responses "
+                "with ResponsesOptions(background=True), which waits for them)"
             )
             raise self.invalid(msg, "status")
         if kind and not status:

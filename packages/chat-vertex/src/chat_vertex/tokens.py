@@ -177,9 +177,12 @@ class TokenSource:
             with anyio.fail_after(self._timeout):
                 return await transport.send(request)
         except TransportError as error:
-            raise translate_transport_error(error, NAME) from error
+            raise translate_transport_error(error, NAME, "try again") from error
         except TimeoutError:
-            msg = f"{NAME}: no response from {request.host} within {self._timeout:g} seconds"
+            msg = (
+                f"{NAME}: no response from {request.host} within {self._timeout:g} seconds; TokenSource(timeout=…) "
+                "sets the limit"
+            )
             raise RequestTimeoutError(msg) from None
 
 

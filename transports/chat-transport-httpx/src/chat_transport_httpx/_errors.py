@@ -50,7 +50,7 @@ class HttpxErrorTranslation(ErrorTranslation):
         kind = _KINDS[name]
         if name == "LocalProtocolError":
             # The messages of this error and its cause may quote a header.
-            return TransportError(kind, f"{describe(self.request)}: the request is not valid HTTP")
+            return TransportError(kind, f"{describe(self.request)}: the request is not valid HTTP; check its headers")
         if name == "RemoteProtocolError" and not self.response_started and self._is_not_http(error):
             kind = "protocol"
         return self.transport_error(kind, f"{type(error).__name__}: {self._first_message(error)}", error)

@@ -150,7 +150,7 @@ class Connection:
         except ConnectionClosed as error:
             if idle_timer.expired:
                 raise idle_timeout_error(request) from None
-            raise closed_error(error, request) from None
+            raise closed_error(error, request, self._connection.ping_timeout) from None
         finally:
             idle_timer.close()
         if idle_timer.expired:
@@ -232,7 +232,7 @@ class Connection:
                     await queue.wait_for_room()
         except ConnectionClosed as error:
             closed = error
-            failure = lambda request: closed_error(closed, request)  # noqa: E731 - a closure
+            failure = lambda request: closed_error(closed, request, self._connection.ping_timeout)  # noqa: E731 - a closure
         except TransportError as error:
             invalid = error
             failure = lambda _: TransportError(invalid.kind, str(invalid), body=invalid.body)  # noqa: E731 - as above

@@ -37,14 +37,14 @@ class OpenSocket:
         try:
             await self._connection.send(message)
         except ConnectionClosed as error:
-            raise closed_error(error, self._request) from None
+            raise closed_error(error, self._request, self._connection.ping_timeout) from None
 
     async def receive(self) -> bytes:
         """Implement `DuplexConnection.receive`."""
         try:
             message = await self._connection.recv()
         except ConnectionClosed as error:
-            raise closed_error(error, self._request) from None
+            raise closed_error(error, self._request, self._connection.ping_timeout) from None
         return message.encode() if isinstance(message, str) else message
 
     async def aclose(self, close_timeout: float) -> None:

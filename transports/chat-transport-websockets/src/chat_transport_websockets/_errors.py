@@ -31,7 +31,7 @@ _STATUSES: Final[dict[int, int]] = {
 """HTTP statuses that correspond to close codes (RFC 6455, section 7.4.1)."""
 
 _CONNECT_ERRORS: Final[tuple[tuple[type[Exception], str, str], ...]] = (
-    (TimeoutError, "timeout", "no connection in time"),
+    (TimeoutError, "timeout", "no connection"),
     (InvalidProxy, "connect", "no connection through the proxy"),
     (ProxyError, "connect", "no connection through the proxy"),
     (ImportError, "connect", "no connection through the proxy"),
@@ -50,9 +50,9 @@ _KEEPALIVE: Final = "keepalive ping timeout"
 
 
 def describe(request: Request) -> str:
-    """Return the URL of a request without its query, which may hold a secret."""
+    """Return the URL of a request without its query and user information, which may be secret."""
     scheme = "wss" if request.scheme == "https" else "ws"
-    return f"{scheme}://{request.host}{request.path.partition('?')[0]}"
+    return f"{scheme}://{request.host.rpartition('@')[2]}{request.path.partition('?')[0]}"
 
 
 def connect_error(error: Exception, request: Request, max_error_bytes: int) -> TransportError | None:
@@ -73,6 +73,8 @@ def connect_error(error: Exception, request: Request, max_error_bytes: int) -> T
     if found is None:
         return None
     kind, problem = found
+    if kind == "timeout" and request.timeouts.connect is not None:
+        problem += f" within {request.timeouts.connect:g} seconds"
     if isinstance(error, InvalidMessage) and isinstance(error.__cause__, EOFError):
         kind, problem = "stream", "the peer closed the connection during the handshake"
     # The message quotes the URL of the proxy, which may contain a password.
@@ -87,15 +89,23 @@ def _handshake_rejected_error(error: InvalidStatus, where: str, max_error_bytes:
     msg = refusal_message(where, response.status_code, response.reason_phrase, headers)
     body = bytes(response.body or b"")[:max_error_bytes]
     if is_success(response.status_code):
-        return TransportError("protocol", f"{msg}: the server does not support WebSocket at this URL", body=body)
+        msg += ": the server does not support WebSocket at this URL; the response has the content type "
+        msg += f"{headers.get('content-type', '')!r} and begins with {body[:80]!r}"
+        return TransportError("protocol", msg, body=body)
     return TransportError("status", msg, status=response.status_code, headers=headers, body=body)
 
 
-def closed_error(error: ConnectionClosed, request: Request) -> TransportError:
-    """Return the error for a connection that was closed before the response of an exchange was complete."""
+def closed_error(error: ConnectionClosed, request: Request, ping_timeout: float | None) -> TransportError:
+    """Return the error for a connection that was closed before the response of an exchange was complete.
+
+    Args:
+        error: the exception that the websockets library raised.
+        request: the request of the exchange.
+        ping_timeout: seconds that the connection waits for the response to a ping.
+    """
     where, sent, received = describe(request), error.sent, error.rcvd
     if received is None or (sent is not None and not error.rcvd_then_sent):
-        kind, problem = _describe_missing_close_frame(sent)
+        kind, problem = _describe_missing_close_frame(sent, ping_timeout)
         return TransportError(kind, f"{where}: {problem}")
     reason = _drop_if_secret(received.reason, request)
     close = f"{received.code} {reason}".rstrip()
@@ -110,14 +120,18 @@ def closed_error(error: ConnectionClosed, request: Request) -> TransportError:
     return TransportError("status", msg, status=status, body=reason.encode())
 
 
-def _describe_missing_close_frame(sent: Close | None) -> tuple[str, str]:
+def _describe_missing_close_frame(sent: Close | None, ping_timeout: float | None) -> tuple[str, str]:
     """Return the error kind and message for a connection that ended without a close frame from the peer."""
     if sent is None:
         return "stream", "the connection broke before the response was complete (1006)"
     if sent.code == CloseCode.NORMAL_CLOSURE:
         return "stream", "the transport was closed before the response was complete"
     if sent.reason == _KEEPALIVE:
-        return "timeout", "the peer did not respond to a ping in time"
+        limit = f"within {ping_timeout:g} seconds" if ping_timeout else "in time"
+        return (
+            "timeout",
+            f"the peer did not respond to a ping {limit}; WebSocketTransport(ping_timeout=…) sets the limit",
+        )
     if sent.code == CloseCode.MESSAGE_TOO_BIG:
         return "protocol", f"a message is too long ({sent.reason}); raise max_message_bytes to accept it"
     if sent.code in _PROTOCOL_CODES:

@@ -42,7 +42,8 @@ def read_frame(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str |
     except TransportError:
         raise
     except Exception as error:
-        msg = f"{where}: a frame of {len(frame)} bytes cannot be parsed ({type(error).__name__})"
+        msg = f"{where}: a frame of {len(frame)} bytes cannot be parsed ({type(error).__name__}); it begins with "
+        msg += f"{frame[:80]!r}"
         raise TransportError("protocol", msg, body=frame[:1000]) from error
     return key, events, last
 
@@ -146,7 +147,7 @@ class DirectSource:
         except ConnectionClosed as error:
             if timer.expired:
                 raise idle_timeout_error(self._request) from None
-            raise closed_error(error, self._request) from None
+            raise closed_error(error, self._request, self._connection.ping_timeout) from None
         finally:
             timer.end()
         return frame.encode() if isinstance(frame, str) else frame
@@ -226,7 +227,7 @@ class FrameQueue:
 def idle_timeout_error(request: Request) -> TransportError:
     """Return the error for a request whose idle timeout was exceeded."""
     idle = request.timeouts.idle
-    return TransportError("timeout", f"{describe(request)}: no data arrived within {idle} seconds")
+    return TransportError("timeout", f"{describe(request)}: no data arrived within {idle:g} seconds")
 
 
 @final

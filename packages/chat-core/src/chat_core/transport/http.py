@@ -45,10 +45,6 @@ _FAILURES: Final = {
     "stream": "the connection broke",
     "protocol": "the peer violated the HTTP protocol",
 }
-_NEXT_STEPS: Final = {
-    "connect": "; check the base URL, the network and the proxy",
-    "stream": "; try again, or allow more retries with with_retry()",
-}
 
 
 def describe(request: Request) -> str:
@@ -60,7 +56,7 @@ def describe(request: Request) -> str:
 def invalid_header_name(name: str) -> str | None:
     """Return a description of the error in a header name, or None if the name is valid."""
     if _HEADER_NAME.fullmatch(name) is None:
-        return "a header name contains characters that HTTP does not allow"
+        return "a header name contains characters that HTTP does not allow; check the headers of the request"
     return None
 
 
@@ -145,19 +141,20 @@ class ErrorTranslation(ABC):
     def transport_error(self, kind: str, detail: str, cause: BaseException | None) -> TransportError:
         """Return an error whose message describes the request and the kind of the failure.
 
+        Providers append the next step for the caller (`translate_transport_error()`).
+
         Args:
             kind: the kind of the error: `connect`, `stream`, `timeout` or `protocol`.
             detail: the part of the message in parentheses.
             cause: the exception to chain, or None.
         """
         failure = self._describe_timeout(detail) if kind == "timeout" else f"{_FAILURES[kind]} ({detail})"
-        failure += _NEXT_STEPS.get(kind, "")
         error = TransportError(kind, f"{describe(self.request)}: {failure}")
         error.__cause__ = cause
         return error
 
     def _describe_timeout(self, detail: str) -> str:
-        """Return a message with the exceeded time limit and the option that sets it.
+        """Return a message with the exceeded time limit.
 
         Args:
             detail: description of the exception, which begins with its name.
@@ -167,7 +164,7 @@ class ErrorTranslation(ABC):
         seconds = timeouts.connect if connecting else timeouts.idle
         what = "no connection" if connecting else "no data"
         limit = "in time" if seconds is None else f"within {seconds:g} seconds"
-        return f"{what} {limit} ({name}); ChatOptions(timeout=…) sets the limit"
+        return f"{what} {limit} ({name})"
 
 
 class HttpResponse(ABC):

@@ -29,6 +29,7 @@ from chat_core.errors import (
     RateLimitedError,
     RequestTimeoutError,
     ServerError,
+    StreamTruncatedError,
     TransportError,
 )
 
@@ -49,19 +50,33 @@ STATUSES: Final[Mapping[int, type[ProviderError]]] = {
 }
 """Error classes by status. Any other 4xx becomes `InvalidRequestError`, 3xx `ProviderError`, the rest `ServerError`."""
 
-NEXT_STEPS: Final[Mapping[type[ProviderError], str]] = {
+_TRY_AGAIN: Final = "try again, or allow more retries with with_retry()"
+
+NEXT_STEPS: Final[Mapping[type[ChatError], str]] = {
     AuthenticationError: "check that the API key is valid and belongs to this server",
     ContentFilteredError: "change the input that the provider rejected",
     ContextLengthError: "shorten the conversation, for example with with_context()",
     InvalidRequestError: "check the options, tools and files against what the model supports",
+    InvalidResponseError: "check that the base URL and the model belong to this API",
     NotFoundError: "check the name of the model and the base URL",
     OverloadedError: "try again later, or allow more retries with with_retry()",
     PermissionDeniedError: "check what the API key and its account may use",
     QuotaExceededError: "check the plan and the balance of the account",
     RateLimitedError: "send fewer requests, or allow more retries with with_retry()",
     ServerError: "try again later; if it happens again, give the request id to the provider",
+    StreamTruncatedError: _TRY_AGAIN,
 }
 """Recommended next step for the caller, by error class."""
+
+_STEPS_OF_KINDS: Final[Mapping[str, str]] = {
+    "connect": "check the base URL, the network and the proxy",
+    "stream": _TRY_AGAIN,
+    "protocol": "check the base URL and the proxy",
+}
+_OWN_STEPS: Final = re.compile(r"; check |; raise |sets the limit")
+"""Pattern for the next steps that transports give themselves, because only they know an option or a setting."""
+
+CHAT_TIMEOUT: Final = "ChatOptions(timeout=…) sets the limit"
 
 # By error code. It replaces the next step of the error class.
 _STEPS_OF_CODES: Final[Mapping[str, str]] = {
@@ -244,7 +259,7 @@ def provider_error(
     )
 
 
-def with_next_step(message: str, kind: type[ProviderError], code: str | None = None) -> str:
+def with_next_step(message: str, kind: type[ChatError], code: str | None = None) -> str:
     """Return an error message that ends with the next step for the error code, or for errors of class `kind`.
 
     Args:
@@ -268,14 +283,25 @@ def with_details(message: str, details: str) -> str:
     return f"{words} ({details}){separator}{step}"
 
 
-def translate_transport_error(error: TransportError, provider: str) -> ChatError:
+def has_next_step(message: str) -> bool:
+    """Return whether an error message ends with a next step in the form of `with_next_step()`."""
+    return _NEXT_STEP in message
+
+
+def translate_transport_error(error: TransportError, provider: str, timeout_step: str = CHAT_TIMEOUT) -> ChatError:
     """Convert a transport error to the `ChatError` that a run raises for a missing or incomplete response.
+
+    The next step for the caller is appended to the message, unless the transport has given one.
 
     Args:
         error: the error of the transport, of any kind except `status`.
         provider: the name of the provider, for the message.
+        timeout_step: the next step after a timeout. By default, it names the option of a chat.
     """
     msg = f"{provider}: {error}"
+    if not _OWN_STEPS.search(msg):
+        step = timeout_step if error.kind == "timeout" else _STEPS_OF_KINDS.get(error.kind, _TRY_AGAIN)
+        msg = f"{msg}; {step}"
     if error.kind == "timeout":
         return RequestTimeoutError(msg)
     if error.kind == "protocol":

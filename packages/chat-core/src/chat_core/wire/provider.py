@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar, final
 
 from chat_core.arguments import require_type
-from chat_core.errors import ChatError, InvalidResponseError, ProviderError, TransportError
+from chat_core.errors import ChatError, InvalidResponseError, ProviderError, StreamTruncatedError, TransportError
 from chat_core.json import loads_limited
 from chat_core.messages import Turn
 from chat_core.provider import Abilities, ProviderMeta
 from chat_core.transport.protocol import Transport
-from chat_core.transport.provider_errors import translate_transport_error, with_details
+from chat_core.transport.provider_errors import translate_transport_error, with_details, with_next_step
 from chat_core.transport.values import Event, EventStream, Request, Response
 from chat_core.wire import errors
 from chat_core.wire.connection import require_provider_name
@@ -25,6 +25,7 @@ from chat_core.wire.endpoint import Endpoint
 
 ResultT = TypeVar("ResultT")
 ErrorT = TypeVar("ErrorT", bound=ChatError)
+AnyErrorT = TypeVar("AnyErrorT", bound=ChatError | TransportError)
 
 _UNAUTHORIZED: Final = 401
 _SHOWN_BYTES: Final = 80
@@ -155,7 +156,7 @@ class TransportProvider:
         try:
             return await self._transport.send(request)
         except TransportError as error:
-            raise self.transport_error(Redactor(request).redact_error(error)) from error
+            raise self.transport_error(_complete_message(Redactor(request).redact_error(error), request)) from error
 
     async def fetch_decoded(self, request: Request, decode: Callable[[bytes], ResultT]) -> ResultT:
         """Send a request and return its decoded response.
@@ -173,8 +174,8 @@ class TransportProvider:
         except ChatError as error:
             redactor = Redactor(sent)
             if isinstance(error, InvalidResponseError) and not _is_json(response.body):
-                error.args = (f"{error} ({_describe_response(sent, response, redactor)})",)
-            redactor.redact_error(error, response.body)
+                error.args = (with_details(str(error), _describe_response(sent, response, redactor)),)
+            _complete_message(redactor.redact_error(error, response.body), sent)
             raise
 
     @asynccontextmanager
@@ -192,7 +193,12 @@ class TransportProvider:
             ChatError: on entering, the transport failed or the status is not 2xx.
         """
         async with self._open_events(request) as (sent, events):
-            yield DecodedStream(events, decoder, self.transport_error, seal, Redactor(sent).redact_error)
+            redactor = Redactor(sent)
+
+            def complete(error: AnyErrorT, /, *, received: bytes = b"") -> AnyErrorT:
+                return _complete_message(redactor.redact_error(error, received), sent)
+
+            yield DecodedStream(events, decoder, self.transport_error, seal, complete)
 
     @asynccontextmanager
     async def open_lines(
@@ -228,7 +234,7 @@ class TransportProvider:
                     events = await stack.enter_async_context(self._transport.stream(sent))
                 yield sent, events
         except TransportError as error:
-            translated = self.transport_error(Redactor(sent).redact_error(error))
+            translated = self.transport_error(_complete_message(Redactor(sent).redact_error(error), sent))
             if error.status is not None:
                 _with_origin(translated, sent, error.headers, error.body)
             raise translated from error
@@ -292,6 +298,23 @@ class _DecodedLines(Generic[ResultT]):
             raise
 
 
+def _complete_message(error: AnyErrorT, request: Request) -> AnyErrorT:
+    """Add the address of the request and the next step for a truncated stream to an error, in place. Return the error.
+
+    Parts that the message contains already are not added.
+    """
+    from chat_core.transport.http import describe  # noqa: PLC0415 - only errors need it
+
+    address, message = describe(request), str(error)
+    # A WebSocket transport names the same address with another scheme.
+    if address.partition("://")[2] not in message:
+        message = with_details(message, address)
+    if isinstance(error, StreamTruncatedError):
+        message = with_next_step(message, StreamTruncatedError)
+    error.args = (message,)
+    return error
+
+
 def _with_origin(error: ErrorT, request: Request, headers: Mapping[str, str], body: bytes) -> ErrorT:
     """Add the address of the request to the message of an error response, in place, and return the error.
 
@@ -327,6 +350,4 @@ def _describe_response(request: Request, response: Response, redactor: Redactor)
     # A credential that begins within the shown bytes may end after them.
     shown = redactor.redact_bytes(response.body[:_SEARCHED_BYTES])[:_SHOWN_BYTES]
     begins = f"begins with {shown!r}" if response.body else "is empty"
-    return (
-        f"{describe(request)} returned status {response.status} with {kind}, and the body {begins}; check the base URL"
-    )
+    return f"{describe(request)} returned status {response.status} with {kind}, and the body {begins}"
