@@ -87,7 +87,8 @@ def test_missing_credentials_are_reported_with_all_alternatives() -> None:
         account_for(Settings(), "google")
 
     for name in (
-        "VERTEX_API_KEY", "GEMINI_API_KEY", "VERTEX_PROJECT_ID", "VERTEX_REGION", "asia-south1",
+        "VERTEX_API_KEY", "GEMINI_API_KEY", "VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT",
+        "ANTHROPIC_VERTEX_PROJECT_ID", "VERTEX_REGION", "asia-south1",
         "GOOGLE_APPLICATION_CREDENTIALS", "with_api_key()", "with_project()", "with_service_account_file()",
         "with_service_account_json()", "with_default_credentials()", "with_metadata_server()", "with_token()",
     ):  # fmt: skip
@@ -96,8 +97,11 @@ def test_missing_credentials_are_reported_with_all_alternatives() -> None:
 
 
 def test_a_missing_project_is_reported_with_its_setting() -> None:
-    with pytest.raises(UsageError, match=r"the project is missing: call with_project\('…'\), or set VERTEX_PROJECT_ID"):
+    missing = r"the project is missing: call with_project\('…'\), or set VERTEX_PROJECT_ID or "
+    with pytest.raises(UsageError, match=f"{missing}GOOGLE_CLOUD_PROJECT"):
         account_for(Settings(token=TOKEN), "google")
+    with pytest.raises(UsageError, match=f"{missing}ANTHROPIC_VERTEX_PROJECT_ID"):
+        account_for(Settings(token=TOKEN), "anthropic")
 
 
 def test_the_credentials_file_of_gcloud_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

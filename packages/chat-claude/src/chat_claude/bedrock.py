@@ -137,7 +137,10 @@ def bedrock_endpoint(settings: Bedrock, headers: dict[str, str], key: Authorizer
     return Endpoint(url or f"https://bedrock-runtime.{region}.amazonaws.com", headers, key)
 
 
-_MISSING_REGION: Final = f"the AWS region is missing: call .with_bedrock('us-east-1'), or set {REGION_VARIABLE}"
+_MISSING_REGION: Final = (
+    f"the AWS region is missing: call .with_bedrock('us-east-1'), set {REGION_VARIABLE} or {DEFAULT_REGION_VARIABLE}, "
+    "or choose a profile with a region"
+)
 
 
 def _region_of(session: Any) -> str:  # noqa: ANN401 - botocore has no types

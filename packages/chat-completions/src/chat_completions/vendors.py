@@ -19,6 +19,8 @@ from chat_completions.presets import AnyPreset, FixedEmbeddings, NoEmbeddings, P
 
 CHECKED: Final = date(2026, 11, 22)
 """The date on which the presets were last compared with the vendors' documentation."""
+SDKS_CHECKED: Final = date(2026, 11, 28)
+"""The date on which the variables of Fireworks, Ollama and Perplexity were read in the source code of their SDKs."""
 
 IMAGES: Final[tuple[FileKind, ...]] = ("image",)
 
@@ -89,6 +91,12 @@ FIREWORKS: Final = Preset(
             "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
             CHECKED,
             ("base_url", "max_tokens_field"),
+        ),
+        Source(
+            "Fireworks Python SDK",
+            "https://github.com/fw-ai-external/python-sdk/blob/1c7ed63dac60bb88d70148e0142c496ff1c409c1/src/fireworks/_client.py",
+            SDKS_CHECKED,
+            ("base_url_variable", "key_variables"),
         ),
     ),
 )
@@ -243,6 +251,12 @@ OLLAMA: Final = Preset(
             CHECKED,
             ("max_tokens_field", "files", "url_files"),
         ),
+        Source(
+            "Ollama Python SDK",
+            "https://github.com/ollama/ollama-python/blob/00228b95cc3b0133e99bb45c0e0705066e8a8c98/ollama/_client.py",
+            SDKS_CHECKED,
+            ("base_url_variable",),
+        ),
     ),
 )
 
@@ -294,6 +308,12 @@ PERPLEXITY: Final = Preset(
             "https://github.com/pipecat-ai/pipecat/pull/4009",
             CHECKED,
             ("join_messages",),
+        ),
+        Source(
+            "Perplexity Python SDK",
+            "https://github.com/perplexityai/perplexity-py/blob/1b4751775e0ebbb7cb407d76fa9abc17ae827626/src/perplexity/_client.py",
+            SDKS_CHECKED,
+            ("base_url_variable", "key_variables"),
         ),
     ),
 )

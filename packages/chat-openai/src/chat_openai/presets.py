@@ -89,6 +89,12 @@ AZURE: Final = Vendor(
                 CHECKED,
                 ("key_variables", "notes"),
             ),
+            Source(
+                "OpenAI Python SDK",
+                "https://github.com/openai/openai-python/blob/e43b422412a9e96c9cc5192c61fffbe2d7e04836/src/openai/lib/azure.py",
+                date(2026, 11, 28),
+                ("base_url_variable",),
+            ),
         ),
     ),
     responses=ResponsesDialect(model="", provider="azure-responses"),

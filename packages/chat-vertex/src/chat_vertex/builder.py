@@ -15,7 +15,7 @@ from chat_claude import ClaudeBuilder, ClaudeProvider
 from chat_claude.builder import ReadyGatewayClaudeBuilder
 from chat_core.errors import UsageError
 from chat_core.transport.protocol import Transport
-from chat_core.wire.connection import ApiKey, require_key, require_url
+from chat_core.wire.connection import ApiKey, require_key, require_url, without_frames
 from chat_core.wire.endpoint import Endpoint
 from chat_gemini import GeminiBuilder, GeminiEmbeddings, GeminiEmbeddingsBuilder, GeminiProvider, ReadyGeminiBuilder
 
@@ -23,6 +23,8 @@ from chat_vertex.credentials import AccountJson, Credentials, MetadataServer, Se
 from chat_vertex.settings import (
     API_KEY_VARIABLES,
     GEMINI_API,
+    REGION_VARIABLE,
+    SDK_VARIABLES,
     Account,
     Settings,
     account_for,
@@ -48,6 +50,7 @@ class _Models(ABC):
     def _with(self, settings: Settings) -> Self:
         return type(self)(settings)
 
+    @without_frames
     def with_base_url(self, url: str) -> Self:
         """Send requests to another server, such as a private endpoint. Environment credentials are not sent to it.
 
@@ -154,6 +157,10 @@ class VertexBuilder(_Models):
     `GEMINI_API_KEY` is used. Without a key, the project is read from `VERTEX_PROJECT_ID`, the region from
     `VERTEX_REGION`, and the credentials from the file in `GOOGLE_APPLICATION_CREDENTIALS`, from the file of
     `gcloud auth application-default login`, or from the metadata server.
+
+    If one of the first two variables is not set, the variable of the vendor's SDK is read: `GOOGLE_CLOUD_PROJECT` and
+    `GOOGLE_CLOUD_LOCATION` for Gemini, `ANTHROPIC_VERTEX_PROJECT_ID` and `CLOUD_ML_REGION` for Claude. The base URL is
+    read from `GOOGLE_VERTEX_BASE_URL` or `ANTHROPIC_VERTEX_BASE_URL`.
     """
 
     __slots__ = ()
@@ -172,7 +179,8 @@ class VertexBuilder(_Models):
 
         Args:
             project: id of the Google Cloud project.
-            region: region, such as `europe-west4`, or `global`. Default: `VERTEX_REGION`, or `asia-south1`.
+            region: region, such as `europe-west4`, or `global`. Default: `VERTEX_REGION`, the variable of
+                the vendor's SDK (`GOOGLE_CLOUD_LOCATION` or `CLOUD_ML_REGION`), or `asia-south1`.
 
         Raises:
             UsageError: the project or the region is malformed.
@@ -300,7 +308,8 @@ def vertex_embedder(
 def _create_builder(project: str | None, region: str | None) -> VertexBuilder:
     if project is None:
         if region is not None:
-            msg = "a region needs a project: pass both, or set VERTEX_REGION"
+            regions = " or ".join([REGION_VARIABLE, *[region for _, region, _ in SDK_VARIABLES.values()]])
+            msg = f"a region needs a project: pass both, or set {regions}"
             raise UsageError(msg)
         return VertexBuilder()
     return VertexBuilder().with_project(project, region)

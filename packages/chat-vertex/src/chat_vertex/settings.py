@@ -32,8 +32,9 @@ GEMINI_API: Final = "https://generativelanguage.googleapis.com"
 """Server of the Gemini API, which accepts API keys. Vertex AI accepts tokens."""
 _GCLOUD_FILE: Final = "application_default_credentials.json"
 _NOTHING_USABLE: Final = (
-    f"no credentials for Google Cloud: set {' or '.join(API_KEY_VARIABLES)} (Gemini only), or {PROJECT_VARIABLE} with "
-    f"{CREDENTIALS_VARIABLE} (and {REGION_VARIABLE}, default {DEFAULT_REGION}), or call with_api_key(), or "
+    f"no credentials for Google Cloud: set {' or '.join(API_KEY_VARIABLES)} (Gemini only), or {PROJECT_VARIABLE} (or "
+    f"{' or '.join([project for project, *_ in SDK_VARIABLES.values()])}) with {CREDENTIALS_VARIABLE} (and "
+    f"{REGION_VARIABLE}, default {DEFAULT_REGION}), or call with_api_key(), or "
     "with_project() with with_service_account_file(), with_service_account_json(), with_default_credentials(), "
     "with_metadata_server() or with_token()"
 )
@@ -59,7 +60,7 @@ class Settings:
     credentials: Credentials | None = None
     token: ApiKey | None = field(default=None, repr=False)
     use_default: bool = False
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=False)
     transport: Transport | None = None
 
     @property
@@ -89,7 +90,7 @@ class Account:
 
     project: str
     region: str
-    server: str
+    server: str = field(repr=False)
     token: ApiKey = field(repr=False)
     quota_project: str | None = None
 
@@ -120,7 +121,7 @@ def account_for(settings: Settings, publisher: Literal["google", "anthropic"]) -
     own = None if credentials is None else credentials.project
     project = settings.project or read_environment(PROJECT_VARIABLE, project_variable) or own
     if not project:
-        raise UsageError(_NOTHING_USABLE if settings.is_empty else _missing_project())
+        raise UsageError(_NOTHING_USABLE if settings.is_empty else _missing_project(project_variable))
     region = settings.region or read_environment(REGION_VARIABLE, region_variable) or DEFAULT_REGION
     require_place(project, region)
     token = settings.token
@@ -204,8 +205,8 @@ def _server_url(region: str, publisher: str) -> str:
     return f"https://{host}/v1"
 
 
-def _missing_project() -> str:
-    return f"the project is missing: call with_project('…'), or set {PROJECT_VARIABLE}"
+def _missing_project(variable: str) -> str:
+    return f"the project is missing: call with_project('…'), or set {PROJECT_VARIABLE} or {variable}"
 
 
 def _credentials_from_environment(settings: Settings) -> Credentials | None:
