@@ -228,9 +228,7 @@ def test_a_bearer_token_uses_the_default_region_of_the_environment(monkeypatch: 
 
 
 def test_a_missing_region_profile_or_wrong_key_raises_when_the_provider_is_built() -> None:
-    with pytest.raises(
-        UsageError, match=r"call \.with_bedrock\('us-east-1'\), set AWS_REGION or AWS_DEFAULT_REGION"
-    ):
+    with pytest.raises(UsageError, match=r"call \.with_bedrock\('us-east-1'\), set AWS_REGION or AWS_DEFAULT_REGION"):
         ClaudeBuilder().with_bedrock().with_model(MODEL).build()
     with pytest.raises(UsageError, match=r"the AWS region cannot be read: .*nobody"):
         ClaudeBuilder().with_bedrock(profile="nobody").with_model(MODEL).build()

@@ -160,6 +160,7 @@ class ClaudeBuilder(_WithoutModel):
         """Set the model by its name in the API, such as `claude-sonnet-4-5`."""
         return ReadyClaudeBuilder(replace(self._settings, model=require_model("with_model", model)))
 
+    @without_frames
     def with_base_url(self, url: str) -> GatewayClaudeBuilder:
         """Send requests to the server at `url`, which excludes `/v1/messages`.
 
@@ -167,6 +168,7 @@ class ClaudeBuilder(_WithoutModel):
         """
         return GatewayClaudeBuilder(replace(self._settings, base_url=_base_url(url)))
 
+    @without_frames
     def with_vertex(self, url: str) -> GatewayClaudeBuilder:
         """Send requests to Vertex AI at `url`. Set the token with `with_bearer_token()`.
 
@@ -220,6 +222,7 @@ class ReadyClaudeBuilder(_Ready):
 
     __slots__ = ()
 
+    @without_frames
     def with_base_url(self, url: str) -> ReadyGatewayClaudeBuilder:
         """Send requests to the server at `url`, which excludes `/v1/messages`.
 

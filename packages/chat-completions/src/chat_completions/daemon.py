@@ -15,7 +15,13 @@ from chat_core.errors import InvalidResponseError, NotFoundError, StreamTruncate
 from chat_core.json import dump_bytes, loads
 from chat_core.transport.protocol import Transport
 from chat_core.transport.values import Event, Request
-from chat_core.wire.connection import default_transport, naming_variable, read_environment
+from chat_core.wire.connection import (
+    default_transport,
+    naming_variable,
+    read_environment,
+    without_frames,
+    without_secrets,
+)
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.shapes import is_object
 
@@ -33,6 +39,7 @@ SUCCESS_STATUS: Final = "success"
 """The status that the daemon reports when a pull is complete."""
 
 
+@without_frames
 def host_url(host: str) -> str:
     """Convert a host in the format of `OLLAMA_HOST` to the daemon's URL.
 
@@ -50,8 +57,7 @@ def host_url(host: str) -> str:
         url = urlsplit(f"{scheme or 'http'}://{_bracket_ipv6(rest)}")
         name, port = url.hostname, url.port
     if url is None or scheme not in {"", "http", "https"} or (not name and port is None) or "@" in text:
-        shown = text.rpartition("@")[2]  # the part before `@` may contain a password
-        msg = f"expected a host such as 'localhost', 'gpu:11434' or 'https://host/path', not {shown!r}"
+        msg = f"expected a host such as 'localhost', 'gpu:11434' or 'https://host/path', not {without_secrets(text)!r}"
         raise UsageError(msg)
     if not name or name in WILDCARD_ADDRESSES:
         name = "127.0.0.1"
@@ -240,6 +246,7 @@ class _DaemonBuilder(WithSizedEmbeddings):
 
     __slots__ = ()
 
+    @without_frames
     def with_host(self, host: str) -> Self:
         """Set the host of the daemon. The default is the value of `OLLAMA_HOST`, or else this machine.
 
@@ -285,6 +292,7 @@ async def _fetch_version(transport: Transport, request: Request) -> str:
     return version
 
 
+@without_frames
 def _with_host_from_environment(settings: Settings) -> Settings:
     """Return the settings with a base URL. If none is set, `OLLAMA_HOST` or the default host is used."""
     if settings.base_url is not None:

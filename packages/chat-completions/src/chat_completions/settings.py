@@ -145,6 +145,7 @@ def provider_arguments(settings: Settings) -> ProviderArguments:
     }
 
 
+@without_frames
 def endpoint_for(settings: Settings) -> Endpoint:
     """Return the endpoint that requests are sent to, with its headers and API key.
 

@@ -74,6 +74,7 @@ class AzureBuilder(_Azure):
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__(settings or Settings.for_vendor(AZURE))
 
+    @without_frames
     def with_endpoint(self, url: str | None = None) -> AzureEndpointBuilder:
         """Set the endpoint, such as `https://NAME.openai.azure.com`. `None` reads `AZURE_OPENAI_ENDPOINT`.
 

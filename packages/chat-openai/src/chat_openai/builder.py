@@ -200,6 +200,7 @@ class ThroughGateway(Connectable):
 
     __slots__ = ()
 
+    @without_frames
     def with_gateway(self, url: str) -> Self:
         """Send requests and the API key to `url`, such as a regional host or a proxy of the vendor's API.
 
@@ -290,6 +291,7 @@ class OpenAIBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
         settings = self._settings.for_model(model, "with_embeddings").for_embeddings(dimensions, max_batch)
         return OpenAIEmbeddingsBuilder(settings)
 
+    @without_frames
     def with_base_url(self, url: str) -> ResponsesBuilder:
         """Return a builder for another server with a Responses API, without the methods that only OpenAI supports.
 
@@ -311,6 +313,7 @@ class ReadyOpenAIBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
         """Return a builder that uses the Chat Completions API."""
         return ReadyOpenAICompletionsBuilder(self._settings)
 
+    @without_frames
     def with_base_url(self, url: str) -> ReadyResponsesBuilder:
         """Return a builder for another server with a Responses API, without the methods that only OpenAI supports.
 
@@ -378,6 +381,7 @@ class OpenAICompletionsBuilder(_OpenAI, OnCompletions):
         """Set the model, such as `gpt-5-mini`."""
         return ReadyOpenAICompletionsBuilder(self._settings.for_model(model))
 
+    @without_frames
     def with_base_url(self, url: str) -> CompletionsBuilder:
         """Return a builder for another server with a Chat Completions API.
 
@@ -395,6 +399,7 @@ class ReadyOpenAICompletionsBuilder(_OpenAI, OnCompletions):
 
     __slots__ = ()
 
+    @without_frames
     def with_base_url(self, url: str) -> ReadyCompletionsBuilder:
         """Return a builder for another server with a Chat Completions API.
 

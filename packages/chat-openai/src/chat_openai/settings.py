@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self, final
 
 from chat_completions import Dialect
@@ -50,7 +50,7 @@ class Settings(Connection):
     responses: ResponsesDialect
     completions: Dialect
     model: str = ""
-    base_urls: tuple[tuple[Wire, str], ...] = ()
+    base_urls: tuple[tuple[Wire, str], ...] = field(default=(), repr=False)  # a query may contain a key
     description: str = ""
     tools: tuple[NativeTool, ...] = ()
     body: tuple[tuple[str, object], ...] = ()
@@ -155,6 +155,7 @@ def require_url(method: str, url: str) -> str:
     return connection.require_url(method, url, "https://example.org/v1").rstrip("/")
 
 
+@without_frames
 def endpoint_for(settings: Settings, wire: Wire) -> Endpoint:
     """Return the endpoint that requests are sent to, with its headers and API key.
 

@@ -159,7 +159,7 @@ class Connection:
         key: source that returns the key for each request, or `None` if the key is in `headers`.
     """
 
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=False)  # its query may contain a key
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     transport: Transport | None = None
     key: KeySource | None = field(default=None, repr=False)
@@ -265,6 +265,7 @@ class AddressBuilder(ConnectionBuilder[SettingsT]):
 
     __slots__ = ()
 
+    @without_frames
     def with_base_url(self, url: str) -> Self:
         """Send requests to the server at the base URL `url`, such as `https://host/v1`.
 

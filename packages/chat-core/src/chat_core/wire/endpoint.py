@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from chat_core.arguments import require_name, require_text, require_text_fields
 from chat_core.errors import UsageError
 from chat_core.transport.values import Event, Framing, Request, Scheme, Timeouts, never_last
-from chat_core.wire.connection import Authorizer, naming_variable, read_environment, without_secrets
+from chat_core.wire.connection import Authorizer, naming_variable, read_environment, without_frames, without_secrets
 
 JSON_HEADERS: Final = (("content-type", "application/json"), ("accept", "application/json"))
 STREAM_HEADERS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {
@@ -36,6 +36,7 @@ class Endpoint:
 
     __slots__ = ("headers", "host", "key", "path", "query", "scheme")
 
+    @without_frames
     def __init__(self, base_url: str, headers: Mapping[str, str], key: Authorizer | None = None) -> None:
         self.key: Authorizer | None = key
         require_text(base_url=base_url)
@@ -53,6 +54,7 @@ class Endpoint:
         self.headers: tuple[tuple[str, str], ...] = tuple([(name.lower(), value) for name, value in headers.items()])
 
     @classmethod
+    @without_frames
     def from_environment(
         cls, variable: str, default: str, headers: Mapping[str, str], key: Authorizer | None = None, *, suffix: str = ""
     ) -> Self:

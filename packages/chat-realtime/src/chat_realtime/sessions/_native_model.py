@@ -92,6 +92,8 @@ class NativeModel:
         self._is_manual = is_manual
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_endpoint"):  # a debugger or log shows the object of an invalid argument
+            return f"{type(self).__name__}()"
         return f"{type(self).__name__}({self._metadata.model!r}, at {self._endpoint!r})"
 
     @property

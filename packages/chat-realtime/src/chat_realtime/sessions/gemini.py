@@ -11,7 +11,7 @@ from typing import Final, Literal, final
 from chat_core import ProviderMeta, UsageError
 from chat_core.arguments import require_type
 from chat_core.transport import DuplexTransport, Request
-from chat_core.wire.connection import ApiKey, require_model
+from chat_core.wire.connection import ApiKey, require_model, without_frames
 from chat_core.wire.endpoint import Endpoint
 
 from chat_realtime.sessions._audio import AudioFormat
@@ -51,6 +51,7 @@ class GeminiLive(NativeModel):
         UsageError: an argument is wrong, or there is no key.
     """
 
+    @without_frames
     def __init__(
         self,
         model: str,
