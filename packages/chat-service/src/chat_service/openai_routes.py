@@ -296,7 +296,7 @@ def _apply(
     new = posted.given.messages
     if is_repeatable and new and new[-1].id in ids:
         if ids[new[-1].id] != new[-1].text:
-            raise HTTPError(422, "This Idempotency-Key was used with another request body.")
+            raise HTTPError(422, "This Idempotency-Key was used with another request body: use another key.")
         if new[-1].id != list(ids)[-1]:
             raise HTTPError(409, "This Idempotency-Key belongs to an earlier message of the conversation.")
         return AppliedInput(0, 0, up_to_date=True)

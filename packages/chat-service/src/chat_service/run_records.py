@@ -32,7 +32,7 @@ EndState: TypeAlias = Literal["paused", "answered", "failed", "cancelled"]
 @final
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """The end of a part of a run.
+    """The outcome of a part of a run.
 
     Attributes:
         state: final state of the part.
@@ -53,12 +53,12 @@ class RunEnd:
     log: str = ""
 
     def to_payload(self) -> dict[str, object]:
-        """Encode the end as a job payload."""
+        """Return this outcome as a job payload."""
         return {name: _encode_value(getattr(self, name)) for name in self.__slots__}
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, object]) -> RunEnd:
-        """Decode the end from a job payload.
+        """Parse an outcome from a job payload.
 
         Args:
             payload: payload that `to_payload()` created.

@@ -288,7 +288,7 @@ class Runs:
         if age > timedelta(seconds=self._settings.idempotency_seconds):
             return False
         if run.body_hash != request.body_hash:
-            raise HTTPError(422, "This Idempotency-Key was used with another request body.")
+            raise HTTPError(422, "This Idempotency-Key was used with another request body: use another key.")
         return True
 
     def _first_part(self, run_id: str, request: MessageRequest, after: HistoryPosition | None = None) -> Job:

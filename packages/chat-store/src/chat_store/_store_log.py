@@ -85,7 +85,7 @@ class StoreLog(ConversationLog):
         return self._first_messages
 
     def open_stored(self, revision: int | None = None) -> Messages:
-        """Return the first messages of a stored conversation. Changes up to `revision` (default: all) are in `updates`.
+        """Return the messages as `open()` does. The changes up to `revision` (default: all) are in `updates`.
 
         Raises:
             UnknownConversationError: the conversation is not stored.

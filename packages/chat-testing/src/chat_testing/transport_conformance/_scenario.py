@@ -52,7 +52,7 @@ class TransportSubject:
         backend: name of the event loop backend, `asyncio` or `trio`.
         serve: starts a peer that responds with the plays that the given function returns.
         unreachable: starts a peer that refuses connections or, if the argument is true, accepts them and never reads.
-        passed_in: opens a transport over a client that it does not own, with a function that returns whether the client
+        passed_in: opens a transport that uses a client of the caller, with a function that returns whether the client
             is open.
         max_event_bytes: maximum size of an event in bytes.
         max_body_bytes: maximum size of the body of a complete response in bytes.

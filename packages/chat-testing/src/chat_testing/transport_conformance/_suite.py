@@ -88,7 +88,7 @@ class TransportConformance:
         raise UsageError(msg)
 
     def passed_in(self, peer: Peer, /) -> PassedIn:
-        """Open a transport over a client that it does not own. Called only if `passed_in` is declared.
+        """Open a transport that uses a client of the caller. Called only if `passed_in` is declared.
 
         Returns:
             A context manager that yields the transport, and a function that returns whether the client is open.
