@@ -1,10 +1,15 @@
-"""Pipeline example: a workflow reads sales, sums them in a sandbox, asks a model, and waits for an approval.
+"""Pipeline example: the workflow tool starts a workflow, whose tasks wait for an approval of their own.
 
     python docs/examples/pipeline.py                   asks in the terminal
     python docs/examples/pipeline.py --unattended      approves by itself
     python docs/examples/pipeline.py --script          with a scripted model, which needs no weights
 
-The workflow is a durable DBOS run on SQLite: if you stop the example while it waits, nothing is lost.
+The approver of the call of the workflow tool sees the whole definition. The workflow reads sales, sums them in a
+WebAssembly sandbox, asks a model for a sentence, and publishes it after another approval. It is a durable DBOS run on
+SQLite: if you stop the example while it waits, nothing is lost.
+
+The model of the example is too small to fill in the arguments of the workflow tool. Therefore, the example makes this
+call itself with `chat.call()`, under the same policy.
 """
 
 from __future__ import annotations
@@ -19,10 +24,14 @@ from json import dumps
 from pathlib import Path
 
 from chat_core import (
+    AnyChat,
     ChatBuilder,
     ChatOptions,
     ChatProvider,
+    Failed,
     FunctionCall,
+    Messages,
+    Paused,
     RequireApproval,
     ScopedCollection,
     ToolCollection,
@@ -36,12 +45,14 @@ from chat_pipeline import (
     FileWrite,
     Folder,
     Pipelines,
-    Python,
     Run,
     Runtime,
     ToolRuntime,
+    WorkflowFolder,
+    WorkflowTool,
     wake_run,
 )
+from chat_pipeline.wasm import Wasm
 from chat_store import SqliteStore
 from dbos import DBOSConfig
 
@@ -59,9 +70,9 @@ config = { path = "data/{{ input.file }}" }
 
 [[workflow.tasks]]
 id = "sum"
-runtime = "python"
+runtime = "wasm"
 dependencies = ["read"]
-config = { program = "sum(int(row.split(',')[1]) for row in tasks['read']['output']['content'].split())" }
+config = { module = "sum", input = "{{ read.output.content }}" }
 
 [[workflow.tasks]]
 id = "write"
@@ -81,6 +92,36 @@ runtime = "file_write"
 dependencies = ["publish"]
 capabilities = { filesystem = ["data"] }
 config = { path = "data/published.txt", content = "{{ publish.output }}" }
+"""
+# A module for WASI: it reads {"config":{"input":"pen,120…"}, …}, sums the numbers in the text, and writes the sum.
+SUM = """
+(module
+  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 2)
+  (data (i32.const 16) "{\\22status\\22:\\22ok\\22,\\22output\\22:          }")
+  (func (export "_start") (local $at i32) (local $byte i32) (local $number i32) (local $sum i32)
+    (i32.store (i32.const 0) (i32.const 1024)) (i32.store (i32.const 4) (i32.const 65536))
+    (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 8)))
+    (local.set $at (i32.const 1044))  ;; the text begins after {"config":{"input":"
+    (loop $next
+      (local.set $byte (i32.load8_u (local.get $at)))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (if (i32.lt_u (i32.sub (local.get $byte) (i32.const 48)) (i32.const 10))  ;; a digit
+        (then (local.set $number
+          (i32.add (i32.mul (local.get $number) (i32.const 10)) (i32.sub (local.get $byte) (i32.const 48)))))
+        (else
+          (local.set $sum (i32.add (local.get $sum) (local.get $number)))
+          (local.set $number (i32.const 0))))
+      (br_if $next (i32.ne (local.get $byte) (i32.const 34))))  ;; until the closing quote
+    (local.set $at (i32.const 49))  ;; the last of the ten spaces
+    (loop $digit
+      (i32.store8 (local.get $at) (i32.add (i32.const 48) (i32.rem_u (local.get $sum) (i32.const 10))))
+      (local.set $sum (i32.div_u (local.get $sum) (i32.const 10)))
+      (local.set $at (i32.sub (local.get $at) (i32.const 1)))
+      (br_if $digit (local.get $sum)))
+    (i32.store (i32.const 0) (i32.const 16)) (i32.store (i32.const 4) (i32.const 35))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))
 """
 tools = ToolCollection()
 
@@ -119,7 +160,11 @@ async def decide(store: SqliteStore, *, unattended: bool) -> None:
     for waiting in await store.waiting():
         async with store.open(waiting.conversation) as conversation:
             call = conversation.messages.tool(*waiting.wait.path)
-            print(f"  waits: {call.name} {escape_invisible(dumps(dict(call.effective_arguments), ensure_ascii=False))}")
+            arguments = dict(call.effective_arguments)
+            definition = escape_invisible(str(arguments.pop("definition", "")))
+            print(f"  waits: {call.name} {escape_invisible(dumps(arguments, ensure_ascii=False))}")
+            for line in definition.strip().splitlines():
+                print(f"    | {line}")
             answer = "y" if unattended else await asyncio.to_thread(input, "  approve? [y/n] ")
             if answer.strip().lower() == "y":
                 call.approve(by="ana")
@@ -128,30 +173,53 @@ async def decide(store: SqliteStore, *, unattended: bool) -> None:
         await wake_run(waiting.conversation)
 
 
-async def execute(folder: Path, *, script: bool, unattended: bool) -> Run:
-    """Run the workflow to its end, and return the run."""
+async def call_tool(office: AnyChat, store: SqliteStore, *, unattended: bool) -> None:
+    """Run the workflow with the workflow tool, after the approval of its definition."""
+    await store.create(Messages(), id="office")
+    arguments = {"action": "run", "name": "report", "context": {"file": "sales.csv"}}
+    while True:
+        async with store.open("office") as conversation:
+            outcome = await office.call("workflow", arguments, conversation, id="run")
+        if not isinstance(outcome, Paused):
+            break
+        await decide(store, unattended=unattended)
+    status = outcome.status  # a run that waits for a decision has not completed, so the call fails
+    print(f"workflow: {status.error if isinstance(status, Failed) else type(status).__name__}")
+
+
+async def follow(pipelines: Pipelines, run_id: str, store: SqliteStore, *, unattended: bool) -> Run:
+    """Show each change of the run until its end, decide its calls, and return the run."""
+    seen = dict[str, str]()
+    async for run in pipelines.follow(run_id):
+        for task, status in run.tasks.items():
+            if seen.get(task) != status.state:
+                seen[task] = status.state
+                print(f"{task:>8}: {status.state} {str(status.output or status.error or '')[:100]}")
+        if run.state == "waiting":
+            await decide(store, unattended=unattended)
+    return await pipelines.find(run_id)
+
+
+async def execute(folder: Path, *, script: bool, unattended: bool) -> Run | None:
+    """Run the workflow to its end. Return the run, or None if the workflow tool was not allowed to start it."""
     (folder / "sales.csv").write_text(SALES, encoding="utf-8")
     folders = {"data": Folder(folder, writable=True)}
     async with open_model(script=script) as (model, options), SqliteStore(folder / "chats.db") as store:
         writer = ChatBuilder().with_model(model).with_options(options).build()
-        scope = ScopedCollection(tools, require_approval)
-        office = ChatBuilder().with_model(model).with_scoped_tools(scope).build()
-        runtimes: list[Runtime] = [FileRead(folders), FileWrite(folders), Python()]
-        runtimes += [ToolRuntime(store, {"office": office}), ChatRuntime(store, {"writer": writer})]
+        publisher = ChatBuilder().with_model(model).with_scoped_tools(ScopedCollection(tools, require_approval)).build()
+        runtimes: list[Runtime] = [FileRead(folders), FileWrite(folders), Wasm({"sum": SUM})]
+        runtimes += [ToolRuntime(store, {"office": publisher}), ChatRuntime(store, {"writer": writer})]
         pipelines = Pipelines(runtimes)
+        workflows = WorkflowFolder(pipelines, folder)
+        workflows.save(WORKFLOW)
+        office = ChatBuilder().with_model(model).with_scoped_tools(WorkflowTool(pipelines, workflows)).build()
         database = f"sqlite:///{folder / 'dbos.db'}"
         config: DBOSConfig = {"name": "pipeline-demo", "system_database_url": database, "executor_id": "worker-1"}
         async with launched({**config, "log_level": "WARNING"}):
-            run_id = await pipelines.start(pipelines.parse(WORKFLOW), {"file": "sales.csv"})
-            seen = dict[str, str]()
-            async for run in pipelines.follow(run_id):
-                for task, status in run.tasks.items():
-                    if seen.get(task) != status.state:
-                        seen[task] = status.state
-                        print(f"{task:>8}: {status.state} {str(status.output or status.error or '')[:100]}")
-                if run.state == "waiting":
-                    await decide(store, unattended=unattended)
-            return await pipelines.find(run_id)
+            await call_tool(office, store, unattended=unattended)
+            for run in await pipelines.runs(limit=1):
+                return await follow(pipelines, run.id, store, unattended=unattended)
+    return None
 
 
 def main() -> None:
@@ -165,8 +233,9 @@ def main() -> None:
     folder.mkdir(parents=True)
     unattended = flags.unattended or not sys.stdin.isatty()
     run = asyncio.run(execute(folder, script=flags.script, unattended=unattended))
-    print(f"{run.state}: {folder / 'published.txt'}")
-    sys.exit(run.state != "completed")
+    state = "not started" if run is None else run.state
+    print(f"{state}: {folder / 'published.txt'}")
+    sys.exit(state != "completed")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The example of a workflow: it reads, computes, asks a model, waits for an approval, and writes."""
+"""The example of a workflow: the workflow tool starts it, and it computes, asks a model, waits and writes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ def run(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def test_a_workflow_publishes_after_an_approval(tmp_path: Path) -> None:
+def test_a_workflow_is_started_by_the_tool_and_publishes_after_an_approval(tmp_path: Path) -> None:
     lines = [line.strip() for line in run(tmp_path, "--script").splitlines()]
+    assert 'waits: workflow {"action": "run", "name": "report", "context": {"file": "sales.csv"}}' in lines
+    assert '| runtime = "wasm"' in lines  # the approver of the workflow tool sees the definition
     assert "sum: completed 5610" in lines
     assert 'waits: publish {"text": "Our sales today were 5610 cents.", "cents": 5610}' in lines
     assert lines[-1].startswith("completed: ")
