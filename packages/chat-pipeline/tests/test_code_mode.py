@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
@@ -219,6 +220,11 @@ SHARED = "x = [1]\nfor i in range(40):\n    x = [x, x]"
 )
 async def test_a_program_beyond_a_limit_fails(program: str, limits: CodeLimits, expected: str) -> None:
     assert expected in await error(program, limits)
+
+
+def test_the_default_limits_are_those_of_the_documentation() -> None:
+    limits = {"calls": 50, "seconds": 5.0, "memory_bytes": 64 * 1024**2, "argument_bytes": 1024**2}
+    assert dataclasses.asdict(CodeLimits()) == {**limits, "output_bytes": 64 * 1024, "program_chars": 32_000}
 
 
 async def test_a_program_at_its_limit_of_calls_succeeds() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
-from chat_pipeline import FileWrite, Folder, PipelineLimits, Pipelines, WorkflowFileError, wake_run
+from chat_pipeline import FileWrite, Folder, PipelineLimits, Pipelines, WorkflowFileError, _round, wake_run
 from chat_pipeline.waking import conversation_of
 from chat_store import ConversationClosedError
 from dbos import DBOS, PortableWorkflowError, StepReservation
@@ -157,6 +158,32 @@ async def test_the_time_limit_of_a_run_ends_its_tasks(world: World) -> None:
     assert run.state == "timed_out"
     assert run.errors == {"a": "the task exceeded the time limit of the run"}
     assert world.probe.calls == ["a"]
+
+
+@pytest.mark.parametrize(("during", "state"), [("waiting", "completed"), ("working", "timed_out")])
+async def test_the_time_limit_of_a_run_does_not_count_the_time_of_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch, during: str, state: str
+) -> None:
+    later = {"waiting": 0.0, "working": 0.0}
+    monkeypatch.setattr(_round, "time", SimpleNamespace(time=lambda: time.time() + sum(later.values())))
+    gate = world.probe.hold("slow")
+    async with running(world, world.pipelines()) as pipelines:
+        flow = pipelines.parse(workflow(probe("slow"), PAY, head="[workflow.runtime]\ntimeout_secs = 600"))
+        run_id = await pipelines.start(flow, {"cents": 500})
+
+        async def waits() -> bool:
+            return set((await pipelines.find(run_id)).tasks) == {"slow", "pay"}
+
+        await world.probe.begun["slow"].wait()
+        later["working"] = 700.0 * (during == "working")
+        gate.set()
+        await wait_until(waits)
+        later["waiting"] = 700.0 * (during == "waiting")
+        async with world.store.open(conversation_of(run_id, "pay")) as conversation:
+            conversation.messages.tool("pay").approve(by="ana")
+        await wake_run(conversation_of(run_id, "pay"))
+        run = await pipelines.wait(run_id)
+    assert (run.state, world.paid) == (state, [500] if state == "completed" else [])
 
 
 async def test_a_template_without_a_value_fails_the_task_before_it_runs(world: World) -> None:
@@ -351,6 +378,13 @@ async def test_an_input_that_is_not_json_is_refused(world: World) -> None:
 async def test_runtimes_with_the_same_name_are_refused() -> None:
     with pytest.raises(UsageError, match="two runtimes have the name 'probe'"):
         Pipelines([Probe(), Probe()])
+
+
+def test_the_default_limits_are_those_of_the_documentation() -> None:
+    assert PipelineLimits() == PipelineLimits(tasks_at_once=4, output_bytes=1024 * 1024, look_every=3600.0)
+    flow = Pipelines([Probe()]).parse(workflow(probe("a")))
+    assert (flow.timeout_secs, flow.tasks[0].timeout_secs) == (600.0, 300.0)
+    assert (flow.tasks[0].retry_attempts, flow.tasks[0].retry_delay_ms) == (0, 1000)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, "4"])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 import time
+from typing import cast
 
 import pytest
+import wasmtime
 from chat_core.errors import UsageError
 from chat_pipeline import TaskCall, TaskError
 from chat_pipeline.wasm import Wasm, WasmLimits
@@ -130,7 +133,32 @@ async def test_a_module_whose_name_is_computed_must_exist() -> None:
         await Wasm({"m": ECHO}).run(TaskCall(run_id="r", task_id="t", config={"module": "../m"}, context={}))
 
 
-def test_limits_and_sizes_are_checked() -> None:
+async def test_modules_are_compiled_when_the_runtime_is_created_and_not_in_a_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wasm = Wasm({"m": ECHO}, limits=LIMITS)
+    monkeypatch.delattr(wasmtime, "Module")
+
+    assert await wasm.run(TaskCall(run_id="r", task_id="t", config={"module": "m", "input": 1}, context={})) == {
+        "config": {"input": 1},
+        "context": {},
+    }
+
+
+def test_the_default_limits_are_those_of_the_documentation() -> None:
+    assert dataclasses.asdict(WasmLimits()) == {
+        "seconds": 10.0, "fuel": 1_000_000_000, "memory_bytes": 64 * 1024**2, "table_elements": 100_000,
+        "stdout_bytes": 1024**2, "stderr_bytes": 256 * 1024, "module_bytes": 16 * 1024**2,
+    }  # fmt: skip
+
+
+def test_limits_and_modules_are_checked() -> None:
+    with pytest.raises(UsageError, match="the module 'm' cannot be compiled: "):
+        Wasm({"m": "(module"})
+    with pytest.raises(UsageError, match="the module 'm' must be bytes or a string"):
+        Wasm({"m": cast("str", 5)})
+    with pytest.raises(UsageError, match="modules must be a mapping"):
+        Wasm(cast("dict[str, str]", [ECHO]))
     with pytest.raises(UsageError, match=r"WasmLimits\(fuel=...\) needs a number above 0"):
         WasmLimits(fuel=0)
     with pytest.raises(UsageError, match="the module 'm' has more than 10 bytes"):

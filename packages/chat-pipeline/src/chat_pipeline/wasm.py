@@ -9,12 +9,12 @@ random source. Every other function of WASI returns an error, so a module has no
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, final
 
 import wasmtime
 from chat_core import json
+from chat_core.arguments import require_type
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 
@@ -31,59 +31,56 @@ __all__ = ["Wasm", "WasmLimits"]
 class Wasm(Runtime):
     """The runtime `wasm`, which executes WebAssembly modules in a sandbox.
 
-    Modules are compiled in this process at their first use and kept in memory. No compiled code is read from a file.
+    Modules are compiled when the runtime is created, which takes seconds for modules of several megabytes. Therefore,
+    create it when the program starts. A task never compiles, and no compiled code is read from a file.
 
     Args:
         modules: modules by name, as WebAssembly or as text in the WAT format.
         limits: limits of each execution.
 
     Raises:
-        UsageError: a module is too large.
+        UsageError: a module is too large or cannot be compiled, or an argument has a wrong type.
     """
 
     name = "wasm"
     fields: ClassVar[Mapping[str, ConfigField]] = {"module": ConfigField(), "input": ConfigField(ANY, required=False)}
 
     def __init__(self, modules: Mapping[str, bytes | str], *, limits: WasmLimits | None = None) -> None:
-        self._limits = limits or WasmLimits()
-        for name, source in modules.items():
-            if len(source) > self._limits.module_bytes:
-                msg = f"the module {name!r} has more than {self._limits.module_bytes} bytes"
-                raise UsageError(msg)
-        self._sources = dict(modules)
-        self._compiled: dict[str, wasmtime.Module] = {}
+        self._limits = limits if limits is not None else WasmLimits()
+        require_type("limits", self._limits, WasmLimits, "WasmLimits")
+        require_type("modules", modules, Mapping, "a mapping of names to modules")
         self._sandbox = Sandbox(self._limits)
-        self._lock = threading.Lock()
+        self._modules = {name: self._compile(name, source) for name, source in modules.items()}
 
     def check(self, config: Mapping[str, JsonValue]) -> Iterator[ConfigProblem]:
         """Yield a problem if the configured module does not exist."""
         name = config.get("module")
-        if isinstance(name, str) and not has_expression(name) and name not in self._sources:
+        if isinstance(name, str) and not has_expression(name) and name not in self._modules:
             yield ("module",), self._unknown_module_message(name)
 
     async def run(self, call: TaskCall) -> JsonValue:
         """Execute the module, and return its output."""
-        if call.text("module") not in self._sources:
+        if call.text("module") not in self._modules:
             raise TaskError(self._unknown_module_message(call.text("module")))
         return await asyncio.to_thread(self._execute, call)
 
     def _unknown_module_message(self, name: str) -> str:
-        return f"there is no module {name!r}; there are: {', '.join(map(repr, sorted(self._sources))) or 'none'}"
+        return f"there is no module {name!r}; there are: {', '.join(map(repr, sorted(self._modules))) or 'none'}"
 
     def _execute(self, call: TaskCall) -> JsonValue:
-        module = self._compile(call.text("module"))
         request = {"config": {"input": call.config.get("input")}, "context": dict(call.context)}
         host = WasiHost(
             json.dump_bytes(request), call.key.encode(), self._limits.stdout_bytes, self._limits.stderr_bytes
         )
-        return self._sandbox.execute(module, host)
+        return self._sandbox.execute(self._modules[call.text("module")], host)
 
-    def _compile(self, name: str) -> wasmtime.Module:
-        with self._lock:
-            if name not in self._compiled:
-                try:
-                    self._compiled[name] = wasmtime.Module(self._sandbox.engine, self._sources[name])
-                except wasmtime.WasmtimeError as error:
-                    msg = f"the module {name!r} cannot be compiled: {first_line(error)}"
-                    raise TaskError(msg) from error
-            return self._compiled[name]
+    def _compile(self, name: str, source: bytes | str) -> wasmtime.Module:
+        require_type(f"the module {name!r}", source, (bytes, str), "bytes or a string")
+        if len(source) > self._limits.module_bytes:
+            msg = f"the module {name!r} has more than {self._limits.module_bytes} bytes"
+            raise UsageError(msg)
+        try:
+            return wasmtime.Module(self._sandbox.engine, source)
+        except wasmtime.WasmtimeError as error:
+            msg = f"the module {name!r} cannot be compiled: {first_line(error)}"
+            raise UsageError(msg) from error
