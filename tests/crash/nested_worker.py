@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -93,9 +94,9 @@ async def open_conversation(order: Order) -> AsyncGenerator[OpenConversation]:
         yield conversation
 
 
-async def run(order: Order) -> None:
-    """Run the chat once and report its outcome."""
-    chat = make_firm(Ledger(Path(str(order["ledger"])), order.get("tool"), order.get("phase"), None))
+async def run(make_chat: Callable[[Ledger], StreamingChat[ChatResponse, Paused]], order: Order) -> None:
+    """Run a chat once and report its outcome."""
+    chat = make_chat(Ledger(Path(str(order["ledger"])), order.get("tool"), order.get("phase"), None))
     try:
         async with open_conversation(order) as conversation:
             if not conversation.messages:
@@ -129,4 +130,4 @@ def serve(run: Run) -> None:
 
 if __name__ == "__main__":
     make_firm(Ledger(Path(), None, None, None))
-    serve(run)
+    serve(partial(run, make_firm))

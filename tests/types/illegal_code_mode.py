@@ -6,7 +6,7 @@ from typing import Never
 
 from chat_pipeline import CodeLimits, CodeTool, code_tool
 
-from chat_core import Chat, ChatBuilder, FunctionCall, ScopedCollection
+from chat_core import Chat, ChatBuilder, Execute, FunctionCall, ScopedCollection
 
 from fakes import FakeFull
 from world import ask_if_high, hi, more, plain, refuse_if_high, risky
@@ -64,3 +64,7 @@ def x988_limits_without_their_class() -> None:  # R: UsageError: limits must be
 
 def x989_a_name_that_is_a_number() -> None:  # R: UsageError: name must be
     code_tool(checks, name=5)  # E: int|5
+
+
+def x990_an_interrupted_call_that_is_executed() -> None:  # R: UsageError: .*
+    code_tool(checks, interrupted=Execute())  # E: Execute

@@ -6,7 +6,17 @@ from typing import Never, assert_type
 
 from chat_pipeline import CodeLimits, CodeTool, code_tool
 
-from chat_core import ChatBuilder, ChatResponse, Completed, FunctionCall, Paused, ScopedCollection, StreamingChat
+from chat_core import (
+    ChatBuilder,
+    ChatResponse,
+    Completed,
+    FunctionCall,
+    Paused,
+    Reject,
+    RequireApproval,
+    ScopedCollection,
+    StreamingChat,
+)
 
 from fakes import FakeFull
 from world import ask_if_high, hi, more, refuse_if_high, risky, true
@@ -49,3 +59,12 @@ async def l983_a_code_tool_beside_other_tools() -> None:
     ready = ChatBuilder().with_model(adds).with_scoped_tools(code_tool(checks))
     assert_type(ready.build(), StreamingChat[ChatResponse, Never])
     assert_type(ready.with_scoped_tools(asks).build(), StreamingChat[ChatResponse, Paused])
+
+
+async def l984_a_code_tool_whose_interrupted_calls_wait() -> None:
+    waits = code_tool(checks, interrupted=RequireApproval())
+    chat = ChatBuilder().with_model(adds).with_scoped_tools(waits).build()
+    assert_type(chat, StreamingChat[ChatResponse, Paused])
+    rejects = ChatBuilder().with_model(adds).with_scoped_tools(code_tool(checks, interrupted=Reject("unknown"))).build()
+    assert_type(rejects, StreamingChat[ChatResponse, Never])
+    assert_type(await chat.complete(hi()), ChatResponse | Paused)

@@ -19,6 +19,7 @@ from chat_core import (
     ToolContext,
     ToolScope,
     UsageError,
+    Withhold,
 )
 from chat_core.arguments import require_items, require_name, require_type
 from chat_core.provider import ToolDeclaration
@@ -49,7 +50,10 @@ Functions:
 
 
 def code_tool(
-    *scopes: ToolScope[PauseT_co], name: str = "run_code", limits: CodeLimits | None = None
+    *scopes: ToolScope[PauseT_co],
+    name: str = "run_code",
+    limits: CodeLimits | None = None,
+    interrupted: Withhold[PauseT_co] | None = None,
 ) -> CodeTool[PauseT_co]:
     """Return a tool with which the model runs a program that calls other tools as functions.
 
@@ -63,13 +67,16 @@ def code_tool(
         scopes: the tools that the program may call.
         name: name of the tool.
         limits: limits of each program.
+        interrupted: action for a call of a program that was running when its process died, and that may have had its
+            effect, as in `with_interrupted()` of a chat. Default: the run raises `InterruptedToolsError` until the call
+            is decided.
 
     Raises:
         UsageError: an argument has a wrong type, there is no tool, two tools have the same function name, or a tool has
             the name of a Python builtin. Or the packages of the extra `code` are missing.
     """
     require_interpreter("code_tool()")
-    return CodeTool(scopes, name, limits if limits is not None else CodeLimits())
+    return CodeTool(scopes, name, limits if limits is not None else CodeLimits(), interrupted)
 
 
 @final
@@ -82,12 +89,19 @@ class CodeTool(FixedScope[PauseT_co], Generic[PauseT_co]):
         scopes: the tools that the program may call.
         name: name of the tool.
         limits: limits of each program.
+        interrupted: action for interrupted calls, or None.
     """
 
     __slots__ = ()
 
-    def __init__(self, scopes: Sequence[ToolScope[PauseT_co]], name: str, limits: CodeLimits) -> None:
-        super().__init__((_CodeDefinition(scopes, name, limits),))
+    def __init__(
+        self,
+        scopes: Sequence[ToolScope[PauseT_co]],
+        name: str,
+        limits: CodeLimits,
+        interrupted: Withhold[PauseT_co] | None = None,
+    ) -> None:
+        super().__init__((_CodeDefinition(scopes, name, limits, interrupted),))
 
 
 @final
@@ -96,7 +110,13 @@ class _CodeDefinition(InnerChat, Generic[PauseT_co]):
 
     __slots__ = ("_chat", "_declaration", "_functions", "_limits")
 
-    def __init__(self, scopes: Sequence[ToolScope[PauseT_co]], name: str, limits: CodeLimits) -> None:
+    def __init__(
+        self,
+        scopes: Sequence[ToolScope[PauseT_co]],
+        name: str,
+        limits: CodeLimits,
+        interrupted: Withhold[PauseT_co] | None,
+    ) -> None:
         require_items("scopes", scopes, ToolScope, "a sequence of scopes of tools")
         require_name("name", name)
         require_type("limits", limits, CodeLimits, "CodeLimits")
@@ -105,6 +125,8 @@ class _CodeDefinition(InnerChat, Generic[PauseT_co]):
         self._limits = limits
         builder: ReadyChatBuilder[ProgramModel, ChatResponse, PauseT_co]
         builder = ChatBuilder().with_model(ProgramModel({}, limits)).with_max_steps(limits.calls + 1)
+        if interrupted is not None:
+            builder = builder.with_interrupted(interrupted)
         for scope in scopes:
             builder = builder.with_scoped_tools(scope)
         self._chat = builder.with_max_calls(limits.calls).build()
