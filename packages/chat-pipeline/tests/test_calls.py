@@ -8,9 +8,11 @@ import pytest
 from chat_core import FunctionCall, Messages
 from chat_core.json import JsonValue
 from chat_core.testing import ScriptedProvider
-from chat_pipeline import AgentRuntime, ChatRuntime, TaskCall, TaskError, ToolRuntime, Waiting
+from chat_pipeline import AgentRuntime, ChatRuntime, TaskCall, TaskError, ToolRuntime, Waiting, wake_run
 from chat_pipeline.waking import conversation_of
-from pipeline_world import World
+from chat_pipeline.wasm import Wasm
+from pipeline_world import World, running, wait_until, workflow
+from wasm_modules import LIMITS, printing, program
 
 pytestmark = pytest.mark.anyio
 
@@ -125,3 +127,41 @@ async def test_an_unknown_agent_fails_the_task(world: World) -> None:
     task = TaskCall(run_id="run", task_id="bill", config={"agent": "boss", "task": "Pay."}, context={})
     with pytest.raises(TaskError, match="there is no agent 'boss'; there are: 'clerk'"):
         await runtime.run(task)
+
+
+AGENT = """id = "bill"
+runtime = "agent"
+dependencies = ["text"]
+config = { agent = "clerk", task = "{{ text.output }}" }
+"""
+WASM = 'id = "text"\nruntime = "wasm"\nconfig = { module = "text", input = "{{ input }}" }\n'
+
+
+async def test_a_run_gives_the_output_of_a_module_to_an_agent_and_waits_for_its_call(world: World) -> None:
+    model = ScriptedProvider(FunctionCall("pay", {"cents": 500}, id="p"), "Paid.", by_history=True)
+    agents = AgentRuntime(world.store, {"clerk": world.chat().with_model(model)})
+    module = printing('{"status":"ok","output":"Pay the bill."}')
+    async with running(world, world.pipelines(agents, Wasm({"text": module}))) as pipelines:
+        run_id = await pipelines.start(pipelines.parse(workflow(WASM, AGENT)), "bill.txt", owner="ana")
+
+        async def waits() -> bool:
+            return (await pipelines.find(run_id)).state == "waiting"
+
+        await wait_until(waits)
+        assert (world.paid, (await pipelines.find(run_id)).outputs) == ([], {"text": "Pay the bill."})
+        task = conversation_of(run_id, "bill")
+        async with world.store.open(task) as conversation:
+            conversation.messages.tool("p").approve(by="ana")
+        await wake_run(task)
+        run = await pipelines.wait(run_id)
+        stored = await world.store.load(task)
+    assert (run.state, run.outputs, world.paid) == ("completed", {"text": "Pay the bill.", "bill": "Paid."}, [500])
+    assert (stored.owner, stored.messages.contents[0].text) == ("ana", "Pay the bill.")
+
+
+async def test_a_module_that_exceeds_its_limit_fails_the_run(world: World) -> None:
+    endless = Wasm({"text": program("(loop $l (br $l))")}, limits=LIMITS)
+    async with running(world, world.pipelines(endless)) as pipelines:
+        run = await pipelines.wait(await pipelines.start(pipelines.parse(workflow(WASM))))
+    assert run.state == "failed"
+    assert "instructions" in run.errors["text"] or "seconds" in run.errors["text"]
