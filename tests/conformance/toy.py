@@ -312,7 +312,7 @@ class Toy:
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
     ) -> bytes:
         options.extra(type(None), NAME)  # noqa: S610 - not Django
-        options.refuse(NAME, "top_p", "seed", "stop", "parallel_tool_calls", "reasoning")
+        options.refuse(NAME, "top_p", "top_k", "seed", "stop", "parallel_tool_calls", "reasoning")
         declared = [{"name": tool.name, "about": tool.description, "takes": dict(tool.parameters)} for tool in tools]
         fields: dict[str, Any] = {
             "model": "toy-1",

@@ -68,8 +68,13 @@ def test_a_thinking_budget_is_added_to_the_default_max_tokens() -> None:
 
 
 def test_chat_options_are_sent_under_the_field_names_of_the_api() -> None:
-    sent = body(temperature=0.5, top_p=0.9, stop=("a", "b"))
-    assert (sent["temperature"], sent["top_p"], sent["stop_sequences"]) == (0.5, 0.9, ["a", "b"])
+    sent = body(temperature=0.5, top_p=0.9, top_k=40, stop=("a", "b"))
+    assert (sent["temperature"], sent["top_p"], sent["top_k"], sent["stop_sequences"]) == (0.5, 0.9, 40, ["a", "b"])
+
+
+def test_the_top_k_of_claude_options_overrides_the_option_of_all_providers() -> None:
+    assert body(top_k=40, extras=ClaudeOptions(top_k=5))["top_k"] == 5
+    assert body(top_k=40, extras=ClaudeOptions())["top_k"] == 40
 
 
 def test_options_that_claude_does_not_support_are_rejected() -> None:

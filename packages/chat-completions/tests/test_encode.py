@@ -252,6 +252,13 @@ def test_the_thinking_style_disables_reasoning_with_a_field_of_its_own() -> None
     assert (on["reasoning_effort"], "thinking" in on) == ("low", False)
 
 
+def test_top_k_is_sent_only_if_the_dialect_supports_it() -> None:
+    options = ChatOptions(top_k=40)
+    assert body(options=options, dialect=Dialect(model="m", top_k=True))["top_k"] == 40
+    with pytest.raises(UnsupportedOptionError, match="p does not support the option top_k=40"):
+        body(options=options, dialect=Dialect(model="m", provider="p"))
+
+
 def test_unsupported_tools_and_options_are_rejected_by_name() -> None:
     dialect = Dialect(model="m", provider="p", tools=False, refuses=("seed", "stop"))
     with pytest.raises(UnsupportedOptionError, match="p does not support tools: remove weather"):

@@ -53,6 +53,7 @@ def test_other_dialect_fields_do_not_change_the_turn_key() -> None:
         stream_usage=False,
         structured="json_object",
         tools=False,
+        top_k=True,
         refuses=("seed",),
         dimensions=3,
         dimensions_field="output_dimension",

@@ -98,6 +98,8 @@ def test_options_with_a_provider_attribute_are_provider_options() -> None:
         ("temperature", math.nan, "a finite number, such as 0.7, not nan"),
         ("temperature", True, "a finite number"),
         ("top_p", math.inf, "a finite number, such as 0.9, not inf"),
+        ("top_k", 0, "a whole number that is at least 1, not 0"),
+        ("top_k", 0.9, "a whole number that is at least 1, not 0.9"),
         ("max_tokens", 0, "a whole number that is at least 1, not 0"),
         ("max_tokens", 1.5, "a whole number that is at least 1, not 1.5"),
         ("stop", "END", r"a tuple of texts, such as stop=\('END',\), not 'END'"),

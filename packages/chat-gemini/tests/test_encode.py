@@ -207,8 +207,19 @@ def test_server_calls_are_requested_in_the_tool_config() -> None:
 
 
 def test_chat_options_are_sent_under_the_field_names_of_the_api() -> None:
-    sent = config(temperature=0.5, top_p=0.9, max_tokens=10, stop=("a", "b"), seed=3)
-    assert sent == {"temperature": 0.5, "topP": 0.9, "maxOutputTokens": 10, "stopSequences": ["a", "b"], "seed": 3}
+    sent = config(temperature=0.5, top_p=0.9, top_k=40, max_tokens=10, stop=("a", "b"), seed=3)
+    assert sent == {
+        "temperature": 0.5,
+        "topP": 0.9,
+        "topK": 40,
+        "maxOutputTokens": 10,
+        "stopSequences": ["a", "b"],
+        "seed": 3,
+    }
+
+
+def test_the_top_k_of_gemini_options_overrides_the_option_of_all_providers() -> None:
+    assert config(top_k=40, extras=(GeminiOptions(top_k=4),)) == {"topK": 4}
 
 
 def test_gemini_options_are_sent() -> None:

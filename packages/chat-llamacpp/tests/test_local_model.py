@@ -88,6 +88,20 @@ async def test_complete_and_stream_give_the_same_response(model: CompletionsProv
     assert stream.response.usage.output_tokens == whole.usage.output_tokens > 0
 
 
+async def test_top_k_limits_the_tokens_to_sample_from(model: CompletionsProvider) -> None:
+    chat = ChatBuilder().with_model(model).build()
+    question = Messages.from_user("Name a river in France.")
+    greedy, limited = [
+        await chat.complete(question.fork(), options=options)
+        for options in (
+            ChatOptions(temperature=0, max_tokens=8),
+            ChatOptions(temperature=50, top_k=1, max_tokens=8),
+        )
+    ]
+
+    assert limited.text == greedy.text
+
+
 ENGLISH = (
     "Please tell me about the weather in Paris tomorrow, and whether I should take an umbrella or a coat with me. "
 )

@@ -130,7 +130,7 @@ async def test_a_run_is_a_span_tree_of_model_calls_and_tools(sdk: Any, streamed:
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_model_call_span_records_options_and_usage(sdk: Any, streamed: bool) -> None:
     desk = Desk(sdk, "Done.")
-    options = ChatOptions(temperature=0.5, top_p=0.9, max_tokens=50, seed=7, stop=(SECRET,))
+    options = ChatOptions(temperature=0.5, top_p=0.9, top_k=40, max_tokens=50, seed=7, stop=(SECRET,))
     desk.chat = desk.builder.with_options(options).build()
     conversation = MemoryConversation(Messages.from_user(SAID))
     await desk.run(conversation, streamed=streamed)
@@ -145,6 +145,7 @@ async def test_a_model_call_span_records_options_and_usage(sdk: Any, streamed: b
         "gen_ai.request.stream": streamed,
         "gen_ai.request.temperature": 0.5,
         "gen_ai.request.top_p": 0.9,
+        "gen_ai.request.top_k": 40.0,
         "gen_ai.request.max_tokens": 50,
         "gen_ai.request.seed": 7,
         "gen_ai.conversation.id": conversation.id,

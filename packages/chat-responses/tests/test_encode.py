@@ -88,7 +88,9 @@ def test_chat_options_are_sent_under_the_field_names_of_the_api() -> None:
     assert sent["reasoning"] == {"effort": "low"}
 
 
-@pytest.mark.parametrize("options", [ChatOptions(stop=("x",)), ChatOptions(seed=1), ChatOptions(reasoning=100)])
+@pytest.mark.parametrize(
+    "options", [ChatOptions(stop=("x",)), ChatOptions(seed=1), ChatOptions(top_k=40), ChatOptions(reasoning=100)]
+)
 def test_options_that_the_api_does_not_support_are_rejected(options: ChatOptions) -> None:
     with pytest.raises(UnsupportedOptionError):
         body(options=options)

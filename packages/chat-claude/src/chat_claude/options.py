@@ -132,7 +132,7 @@ class ClaudeOptions:
         thinking: thinking mode; takes precedence over `ChatOptions.reasoning`.
         effort: amount of work for a response.
         task_budget: token limit of a task with several requests; the API informs the model about the remaining tokens.
-        top_k: number of most likely tokens to sample from.
+        top_k: number of most likely tokens to sample from. Takes precedence over `ChatOptions.top_k`.
         user_id: opaque id of the application's user.
         service_tier: name of the service tier in the API. The tier decides latency and price.
         container: id of an existing container, or a description of one, for code execution.

@@ -203,8 +203,9 @@ def _sampling_fields(options: ChatOptions, extras: ClaudeOptions | None, thinkin
         fields["temperature"] = temperature
     if options.top_p is not None:
         fields["top_p"] = options.top_p
-    if extras is not None and extras.top_k is not None:
-        fields["top_k"] = extras.top_k
+    top_k = options.top_k if extras is None or extras.top_k is None else extras.top_k
+    if top_k is not None:
+        fields["top_k"] = top_k
     if options.stop is not None:
         fields["stop_sequences"] = list(options.stop)
     return fields

@@ -44,6 +44,7 @@ __all__ = [
 _CHAT_ONLY = (
     "temperature",
     "top_p",
+    "top_k",
     "max_tokens",
     "stop",
     "seed",

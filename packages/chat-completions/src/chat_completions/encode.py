@@ -63,7 +63,7 @@ def encode(
     """
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
     declared = _encode_tools(tools, extras, dialect)
-    options.refuse(dialect.provider, *dialect.refuses)
+    options.refuse(dialect.provider, *dialect.refuses, *(() if dialect.top_k else ("top_k",)))
     if tools and (extras is None or not extras.tools):
         tools.require_choice(options.tool_choice)
     other_fields = _option_fields(options, extras, structured_output, dialect, stream=stream, tools=bool(declared))
@@ -199,7 +199,7 @@ def _option_fields(
     """Return all fields of the request except the model, the messages and the tools."""
     other_fields: dict[str, object] = {}
     fields = {"seed": dialect.seed_field, "max_tokens": dialect.max_tokens_field}
-    for name in ("temperature", "top_p", "seed", "max_tokens"):
+    for name in ("temperature", "top_p", "top_k", "seed", "max_tokens"):
         if (value := getattr(options, name)) is not None:
             other_fields[fields.get(name, name)] = value
     if options.stop is not None:

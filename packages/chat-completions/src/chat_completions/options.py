@@ -99,6 +99,7 @@ class Dialect:
         tools: whether the vendor supports tools.
         files: the supported kinds of files; `None` supports all kinds. Other files raise an error.
         url_files: the kinds of files that the server downloads from a URL. Other files must have their bytes.
+        top_k: whether the server accepts `ChatOptions.top_k`, which OpenAI's API does not have.
         refuses: the names of other options that the vendor does not support.
         dimensions: the length of embedding vectors; `None` uses the default of the model.
         dimensions_field: the request field for `dimensions`.
@@ -129,6 +130,7 @@ class Dialect:
     tools: bool = True
     files: tuple[FileKind, ...] | None = None
     url_files: tuple[FileKind, ...] = ("image", "video")
+    top_k: bool = False
     refuses: tuple[Literal["seed", "stop", "tool_choice", "parallel_tool_calls"], ...] = ()
     dimensions: int | None = None
     dimensions_field: Literal["dimensions", "output_dimension"] = "dimensions"

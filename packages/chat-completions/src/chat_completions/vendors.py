@@ -173,6 +173,7 @@ LLAMACPP: Final = Preset(
         provider="llamacpp",
         max_tokens_field="max_tokens",
         strict_rewrite=False,
+        top_k=True,
         files=("image", "audio"),
     ),
     base_url="http://localhost:8080/v1",
@@ -186,7 +187,7 @@ LLAMACPP: Final = Preset(
             "LLaMA.cpp HTTP Server",
             "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
             CHECKED,
-            ("embeddings",),
+            ("embeddings", "top_k"),
         ),
     ),
 )

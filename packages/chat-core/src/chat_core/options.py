@@ -81,6 +81,7 @@ class ChatOptions:
     Attributes:
         temperature: sampling temperature; 0 is the least random.
         top_p: nucleus sampling: sample from the most likely tokens with this total probability.
+        top_k: sample from this number of most likely tokens. Claude, Gemini and llama.cpp support it.
         max_tokens: maximum tokens of one response, including reasoning if the provider counts it.
         stop: texts at which the response ends.
         seed: seed for repeatable sampling, as far as the provider guarantees it.
@@ -99,6 +100,7 @@ class ChatOptions:
 
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] | None = None
     seed: int | None = None
@@ -188,6 +190,7 @@ def _is_tuple(value: object, kind: type) -> bool:
 _ALLOWED: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "temperature": ("a finite number, such as 0.7", _is_finite),
     "top_p": ("a finite number, such as 0.9", _is_finite),
+    "top_k": ("a whole number that is at least 1", partial(_is_whole, least=1)),
     "max_tokens": ("a whole number that is at least 1", partial(_is_whole, least=1)),
     "stop": ("a tuple of texts, such as stop=('END',)", partial(_is_tuple, kind=str)),
     "seed": ("a whole number, such as 7", _is_whole),

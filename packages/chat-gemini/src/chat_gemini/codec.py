@@ -44,7 +44,7 @@ COUNTED: Final = frozenset({"systemInstruction", "contents", "tools", "generatio
 """Request fields that contain tokens or affect the number of tokens."""
 
 CHAT_ONLY: Final = (
-    "temperature", "top_p", "max_tokens", "stop", "seed", "tool_choice", "parallel_tool_calls", "reasoning",
+    "temperature", "top_p", "top_k", "max_tokens", "stop", "seed", "tool_choice", "parallel_tool_calls", "reasoning",
     "instructions",
 )  # fmt: skip
 

@@ -26,7 +26,13 @@ from chat_gemini.options import Dialect, GeminiOptions
 from chat_gemini.parts import model_contents, system_parts, user_content
 from chat_gemini.schema import InexpressibleError, json_form, openapi_form
 
-DIRECT: Final = {"temperature": "temperature", "top_p": "topP", "seed": "seed", "max_tokens": "maxOutputTokens"}
+DIRECT: Final = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "seed": "seed",
+    "max_tokens": "maxOutputTokens",
+}
 
 EXTRAS: Final = {
     "top_k": "topK",

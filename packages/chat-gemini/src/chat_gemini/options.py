@@ -53,7 +53,7 @@ class GeminiOptions:
     """Options that are specific to Gemini. `None` selects the server's default.
 
     Attributes:
-        top_k: number of most likely tokens to sample from.
+        top_k: number of most likely tokens to sample from. Takes precedence over `ChatOptions.top_k`.
         presence_penalty, frequency_penalty: penalties for tokens that already occurred, once or per occurrence.
         response_logprobs: whether to return log probabilities of the tokens, in the metadata of the response.
         logprobs: number of alternatives per token for which log probabilities are returned.

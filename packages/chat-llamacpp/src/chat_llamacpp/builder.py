@@ -126,6 +126,7 @@ class ReadyLlamaCppBuilder:
             model=self._settings.alias,
             provider="llama.cpp",
             max_tokens_field="max_tokens",
+            top_k=True,
             files=self._settings.files,
             url_files=(),  # llama.cpp is offline: files must have their bytes
             strict_output=False,  # send the schema unchanged: the grammar enforces keywords that strict mode removes

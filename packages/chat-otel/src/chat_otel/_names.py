@@ -21,6 +21,7 @@ REQUEST_MODEL: Final = "gen_ai.request.model"
 REQUEST_STREAM: Final = "gen_ai.request.stream"
 REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
 REQUEST_TOP_P: Final = "gen_ai.request.top_p"
+REQUEST_TOP_K: Final = "gen_ai.request.top_k"
 REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
 REQUEST_SEED: Final = "gen_ai.request.seed"
 

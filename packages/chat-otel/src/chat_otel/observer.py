@@ -324,6 +324,7 @@ def _option_facts(options: ChatOptions) -> Attributes:
     options_set: dict[str, float | int | None] = {
         names.REQUEST_TEMPERATURE: options.temperature,
         names.REQUEST_TOP_P: options.top_p,
+        names.REQUEST_TOP_K: None if options.top_k is None else float(options.top_k),  # declared as a double
         names.REQUEST_MAX_TOKENS: options.max_tokens,
         names.REQUEST_SEED: options.seed,
     }

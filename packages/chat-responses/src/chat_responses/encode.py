@@ -340,7 +340,7 @@ def _option_fields(
     tools: bool,
 ) -> Json:
     """Return the request fields for options, output format and tool choice."""
-    options.refuse(f"the Responses API (provider {dialect.provider!r})", "stop", "seed")
+    options.refuse(f"the Responses API (provider {dialect.provider!r})", "stop", "seed", "top_k")
     if dialect.socket and extras is not None and extras.resume is not None:
         msg = "a WebSocket supports no background responses: remove resume, or send the request over HTTP"
         raise UnsupportedOptionError(msg)

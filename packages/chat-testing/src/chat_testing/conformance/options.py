@@ -29,6 +29,7 @@ ANOTHER: Final = "another-provider"
 VALUES: Final = (
     (ChatOptions(temperature=0.375), "0.375"),
     (ChatOptions(top_p=0.625), "0.625"),
+    (ChatOptions(top_k=3217), "3217"),
     (ChatOptions(max_tokens=4321), "4321"),
     (ChatOptions(stop=("END-OF-IT",)), "END-OF-IT"),
     (ChatOptions(seed=76543), "76543"),
@@ -58,7 +59,17 @@ async def _capture_request(
 
 
 def _format_options(options: ChatOptions) -> str:
-    names = ("temperature", "top_p", "max_tokens", "stop", "seed", "tool_choice", "parallel_tool_calls", "reasoning")
+    names = (
+        "temperature",
+        "top_p",
+        "top_k",
+        "max_tokens",
+        "stop",
+        "seed",
+        "tool_choice",
+        "parallel_tool_calls",
+        "reasoning",
+    )
     return ", ".join([f"{name}={value!r}" for name in names if (value := getattr(options, name)) is not None])
 
 
