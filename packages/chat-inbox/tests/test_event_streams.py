@@ -7,6 +7,7 @@ from chat_core.events import TextDelta
 from chat_core.messages import Messages
 from chat_inbox import Inbox
 from chat_inbox.background_runs import BackgroundRuns
+from chat_inbox.event_response import OpenStreams
 from chat_inbox.event_streams import EventStreams
 from chat_inbox.store_watcher import StoreWatcher
 from chat_store import MemoryStore
@@ -22,7 +23,7 @@ class Served:
 
     def __init__(self, store: MemoryStore) -> None:
         self.runs = BackgroundRuns(store, lambda _: None)
-        self.streams = EventStreams(StoreWatcher(store, self.runs), "boot")
+        self.streams = EventStreams(StoreWatcher(store, self.runs), "boot", OpenStreams())
         self.channel = self.runs.channel("chat-17")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -12,6 +12,7 @@ from chat_core.tools import SchemaChecker
 from chat_inbox.api import Api
 from chat_inbox.approval_service import ApprovalService
 from chat_inbox.background_runs import BackgroundRuns
+from chat_inbox.event_response import OpenStreams
 from chat_inbox.event_streams import EventStreams
 from chat_inbox.inbox import allow_everyone
 from chat_inbox.openapi import build_document
@@ -35,7 +36,7 @@ def api() -> Api:
     runs = BackgroundRuns(store, lambda _: None)
     return Api(
         ApprovalService(store, lambda _: None, allow_everyone, anyone, later),
-        EventStreams(StoreWatcher(store, runs), "boot"),
+        EventStreams(StoreWatcher(store, runs), "boot", OpenStreams()),
         who,
     )
 

@@ -46,7 +46,7 @@ class Waiter(logging.Handler):
 
 @asynccontextmanager
 async def watched_log() -> AsyncGenerator[anyio.Event]:
-    handler, logger = Waiter(), logging.getLogger("chat_service")
+    handler, logger = Waiter(), logging.getLogger("chat_inbox")
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -102,3 +102,26 @@ async def test_a_client_that_does_not_read_is_disconnected_and_can_continue(stor
     assert len(text_of(rest)) > len(PIECE)
     assert names(rest)[-1] == "done"
     assert text_of([*events, *rest]) == PIECE * PIECES
+
+
+async def test_a_completion_whose_client_does_not_read_ends(store: MemoryStore) -> None:
+    settings = ServiceSettings(poll_seconds=0.2, stream_send_seconds=0.5)
+    model = SteppedModel(scripted([PIECE] * PIECES), 1)
+    body = {"model": "clerk", "messages": [{"role": "user", "content": "Hello."}], "stream": True}
+    received = b""
+    async with (
+        serving(build_service(store, model, settings=settings)) as client,
+        watched_log() as is_disconnected,
+        client.raw_stream("POST", "/v1/chat/completions", body) as chunks,
+    ):
+        while PIECE.encode() not in received:
+            received += await anext(chunks)
+        model.go_on.set()  # and the client reads nothing
+        with anyio.fail_after(WAIT):
+            await is_disconnected.wait()
+        with pytest.raises(anyio.EndOfStream):
+            async for chunk in chunks:
+                received += chunk
+
+    assert model.open_streams == 0
+    assert b"[DONE]" not in received

@@ -88,15 +88,15 @@ async def test_only_followed_runs_of_other_processes_are_read(store: MemoryStore
 def test_followers_at_one_place_share_an_event() -> None:
     start = Place("log", START)
     step = OpenStep("s", 0, Writer(1, 1), ["Good ", "morning."])
-    place, text, event = step.show_after(start)
+    place, event = step.show_after(start)
     again, rest = step.show_after(start), step.show_after(place._replace(pieces=1))
     step.pieces.append(" How are you?")
     later = step.show_after(place)
 
-    assert (text, event.data, event.id) == ("Good morning.", {"content": "Good morning."}, str(place))
-    assert again[2] is event
-    assert (rest[0], rest[1]) == (place, "morning.")
-    assert (later[0].pieces, later[1]) == (3, " How are you?")
+    assert (event.data, event.id) == ({"content": "Good morning."}, str(place))
+    assert again[1] is event
+    assert (rest[0], rest[1].data) == (place, {"content": "morning."})
+    assert (later[0].pieces, later[1].data) == (3, {"content": " How are you?"})
 
 
 def test_an_event_is_a_server_sent_event_with_its_id() -> None:

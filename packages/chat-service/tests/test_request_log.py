@@ -11,9 +11,17 @@ from typing import Any
 import pytest
 from chat_service import ServiceSettings
 from chat_service.live_text import LiveText
-from chat_service.request_log import JsonFormatter, RequestIdFilter, RequestLog, configure_logging, set_logged_run
+from chat_service.request_log import (
+    JsonFormatter,
+    RequestIdFilter,
+    RequestLog,
+    TextFormatter,
+    configure_logging,
+    set_logged_run,
+)
 from chat_service.runs import Runs
 from chat_store import MemoryStore
+from psycopg.conninfo import conninfo_to_dict
 from service_helpers import Client, Reply, build_service, scripted, serving
 from socket_helpers import open_socket
 from starlette.types import Message, Receive, Scope, Send
@@ -138,6 +146,62 @@ def test_a_record_of_a_run_is_one_line_of_json(log: Log) -> None:
     assert failed["exception"].startswith("Traceback (most recent call last):\n")
     assert (failed["run_id"], "request_id" in failed) == ("run-1", False)
     assert "run_id" not in later
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()], ids=["json", "text"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://ana:hunter2@db.example.org/chats",
+        "postgresql://:hunter2@db/chats?sslmode=require",
+        "postgresql://ana:hunt@hunter2@db/chats",
+        "host=db user=ana password=hunter2 dbname=chats",
+        "host=db password = 'hunter2 hunter2' dbname=chats",
+        r"password='it\'s hunter2'",
+        "postgresql://db/chats?user=ana&password=hunter2&sslmode=require",
+        "{'user': 'ana', 'password': 'hunter2'}",
+        'PGPASSWORD="hunter2"',
+        "password='hunter2",
+    ],
+)
+def test_passwords_in_connection_strings_are_not_logged(text: str, formatter: logging.Formatter) -> None:
+    failure = OSError(text)
+    record = logging.LogRecord(
+        "store", logging.ERROR, "", 0, "no connection: %s", (text,), (OSError, failure, failure.__traceback__)
+    )
+    RequestIdFilter().filter(record)
+    line = formatter.format(record)
+
+    assert "hunter2" not in line
+    assert line.count("***") == 2
+    assert "no connection: " in line
+
+
+@pytest.mark.parametrize("text", ["http://127.0.0.1:8080/a@b", "wrong password for ana", "a: b@c.example.org"])
+def test_texts_without_passwords_are_logged_unchanged(text: str) -> None:
+    record = logging.LogRecord("store", logging.ERROR, "", 0, text, (), None)
+
+    assert json.loads(JsonFormatter().format(record))["message"] == text
+
+
+async def test_an_error_of_the_store_is_logged_without_its_password(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, log: Log
+) -> None:
+    dsn, last_entry = ["postgresql://ana:hunter2@[::1/chats"], Runs.last_entry
+
+    def fail_once(*args: Any) -> Any:
+        if dsn:
+            conninfo_to_dict(dsn.pop())
+        return last_entry(*args)
+
+    monkeypatch.setattr(Runs, "last_entry", fail_once)
+    settings = ServiceSettings(poll_seconds=0.2, retry_seconds=0.05)
+    async with serving(build_service(store, scripted("Hi."), settings=settings)) as client:
+        await client.events("POST", "/api/v1/chat/stream", {"message": "Hello."})
+    (exception,) = [line["exception"] for line in log.lines if "exception" in line]
+
+    assert "postgresql://ana:***@[::1/chats" in exception
+    assert "hunter2" not in exception
 
 
 async def test_a_path_with_a_line_end_is_one_line(caplog: pytest.LogCaptureFixture) -> None:

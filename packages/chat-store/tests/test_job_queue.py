@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from chat_core.errors import LeaseLostError
 from chat_core.messages import Messages
-from chat_store import Job, MemoryStore, StoredJob
+from chat_store import Job, MemoryStore, StoredJob, _job_queue
 from chat_store._base_store import BaseStore, utc_now
 from chat_store._job_rules import JobTransaction
 from chat_store.memory import MemoryBackend
@@ -32,6 +34,38 @@ class Unreliable(MemoryBackend):
         self.before()
         with super().job_transaction() as transaction:
             yield transaction
+
+
+class Counting(MemoryBackend):
+    """A database that counts the jobs that each transaction changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: list[int] = []
+
+    @contextmanager
+    def job_transaction(self) -> Generator[JobTransaction]:
+        self.changed.append(0)
+        with super().job_transaction() as transaction:
+            yield CountingTransaction(transaction, self.changed)
+
+
+class CountingTransaction:
+    """A transaction that counts its changes."""
+
+    def __init__(self, inner: JobTransaction, changed: list[int]) -> None:
+        self._inner = inner
+        self._changed = changed
+
+    def find(self, kind: str, key: str) -> StoredJob | None:
+        return self._inner.find(kind, key)
+
+    def find_due(self, kinds: Sequence[str], now: datetime) -> StoredJob | None:
+        return self._inner.find_due(kinds, now)
+
+    def write(self, job: StoredJob) -> None:
+        self._changed[-1] += 1
+        self._inner.write(job)
 
 
 def refuse() -> None:
@@ -148,3 +182,59 @@ async def test_the_lease_of_a_long_job_is_renewed() -> None:
         async with store.take_job("run"):
             await until_renewed()
         assert [job.state for job in await store.jobs()] == ["done"]
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_leases_that_are_due_are_renewed_in_one_transaction() -> None:
+    backend = Counting()
+    store = BaseStore(backend, 30, utc_now)
+    await store.create(Messages(), jobs=[Job("run", str(number)) for number in range(3)])
+    with anyio.fail_after(60):
+        async with AsyncExitStack() as stack:
+            for _ in range(3):
+                await stack.enter_async_context(store.take_job("run"))
+            while max(backend.changed) < 2:
+                await checkpoint()
+
+    assert {job.state for job in await store.jobs()} == {"done"}
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_a_lost_lease_does_not_prevent_other_renewals() -> None:
+    store = MemoryStore(lease_seconds=30)
+    await store.create(Messages(), jobs=[Job("run", "1"), Job("run", "2")])
+    with anyio.fail_after(60):
+        async with store.take_job("run"):
+            with pytest.raises(LeaseLostError):
+                async with store.take_job("run"):
+                    await store.cancel_job("run", "2")
+                    await anyio.sleep_forever()
+            await until_renewed()
+
+    assert [job.state for job in await store.jobs()] == ["done", "cancelled"]
+
+
+async def test_jobs_that_were_taken_at_different_times_are_renewed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[float] = []
+    second = math.floor(anyio.current_time())
+    now = second + 0.3
+
+    async def note_end(seconds: float) -> None:
+        assert 9 <= seconds <= 10
+        ends.append(now + seconds)
+        await anyio.sleep_forever()
+
+    used = {"sleep": note_end, "current_time": lambda: now, "create_task_group": anyio.create_task_group}
+    monkeypatch.setattr(_job_queue, "anyio", SimpleNamespace(**used))
+    store = MemoryStore(lease_seconds=30)
+    await store.create(Messages(), jobs=[Job("run", "1"), Job("run", "2")])
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(store.take_job("run"))
+        while not ends:
+            await checkpoint()
+        now = second + 0.9
+        await stack.enter_async_context(store.take_job("run"))
+        while len(ends) < 2:
+            await checkpoint()
+
+    assert ends[0] == pytest.approx(ends[1])

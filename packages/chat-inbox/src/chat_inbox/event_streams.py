@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
 from typing import Final, final
 
-from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 
 from chat_inbox.background_runs import Channel
+from chat_inbox.event_response import EventResponse, OpenStreams, Write, encode_event
 from chat_inbox.store_watcher import StoreWatcher
 
 _MAX_DIGITS: Final = 20
@@ -24,11 +25,13 @@ class EventStreams:
         watch: watcher that reports changes in the store while streams are open.
         process: identifier of this process. It distinguishes event ids of this process from event ids of an earlier
             process.
+        streams: open streams of the inbox.
     """
 
-    def __init__(self, watch: StoreWatcher, process: str) -> None:
+    def __init__(self, watch: StoreWatcher, process: str, streams: OpenStreams) -> None:
         self._watcher = watch
         self._process = process
+        self._streams = streams
 
     def format_position(self, channel: Channel) -> str:
         """Return the position of a channel as an event id. A client passes it back to receive later events."""
@@ -40,7 +43,7 @@ class EventStreams:
         known = process == self._process and number.isascii() and number.isdigit() and len(number) < _MAX_DIGITS
         return int(number) if known else -1
 
-    def respond(self, request: Request, channel: Channel, conversation: str | None) -> EventSourceResponse:
+    def respond(self, request: Request, channel: Channel, conversation: str | None) -> EventResponse:
         """Return a response that streams the events of a channel.
 
         The stream starts after the event that the `Last-Event-ID` header or the `after` parameter names. By default, it
@@ -54,21 +57,18 @@ class EventStreams:
         requested = request.headers.get("last-event-id") or request.query_params.get("after")
         cursor = request.query_params.get("cursor", "")
         number = channel.number if requested is None else self.parse_position(requested)
-        return EventSourceResponse(self._iterate_events(channel, conversation, number, cursor), sep="\n")
+        send_events = partial(self._send_events, channel, conversation, number, cursor)
+        return EventResponse(send_events, self._streams)
 
-    async def _iterate_events(
-        self, channel: Channel, conversation: str | None, number: int, cursor: str
-    ) -> AsyncGenerator[ServerSentEvent]:
-        """Yield the events of a channel after `number`, preceded by `changed` if the page is already out of date."""
+    async def _send_events(
+        self, channel: Channel, conversation: str | None, number: int, cursor: str, write: Write
+    ) -> None:
+        """Send the events of a channel after `number`, preceded by `changed` if the page is already out of date."""
         with channel.count_follower():
-            yield ServerSentEvent(comment="listening", retry=1000, sep="\n")
+            await write(b": listening\nretry: 1000\n\n")
             if await self._watcher.catch_up(channel, conversation, cursor):
                 # Only this page is out of date. The other followers of the channel are up to date.
-                yield ServerSentEvent("{}", event="changed", id=f"{self._process}-{max(number, 0)}", sep="\n")
-            events = channel.follow(number)
-            try:
+                await write(encode_event("changed", "{}", f"{self._process}-{max(number, 0)}"))
+            async with aclosing(channel.follow(number)) as events:
                 async for item in events:
-                    data = json.dumps(item.data)
-                    yield ServerSentEvent(data, event=item.name, id=f"{self._process}-{item.number}", sep="\n")
-            finally:
-                await events.aclose()
+                    await write(encode_event(item.name, json.dumps(item.data), f"{self._process}-{item.number}"))

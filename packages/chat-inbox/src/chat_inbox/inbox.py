@@ -28,6 +28,7 @@ from chat_inbox.api import Api, json_response
 from chat_inbox.approval_links import ApprovalLinks
 from chat_inbox.approval_service import ApprovalService, Authorize, MaySee, see_all
 from chat_inbox.conversation_facts import Describe, describe_nothing
+from chat_inbox.event_response import OpenStreams
 from chat_inbox.event_streams import EventStreams
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.openapi import build_document
@@ -114,7 +115,8 @@ class Inbox:
         self._service = ApprovalService(store, _chat_finder(chat), authorize, may_decide, now, may_see=may_see)
         self._watcher = StoreWatcher(store, self._service.runs)
         self._stack: AsyncExitStack | None = None
-        streams = EventStreams(self._watcher, secrets.token_hex(4))
+        self._open_streams = OpenStreams()
+        streams = EventStreams(self._watcher, secrets.token_hex(4), self._open_streams)
         tokens = FormTokens(secret or secrets.token_bytes(32))
         pages = Pages(self._service, streams, self._require_person, tokens, describe)
         pending = PendingPages(self._service, streams, self._require_person, tokens, describe)
@@ -150,6 +152,7 @@ class Inbox:
         stack = AsyncExitStack()
         group = await stack.enter_async_context(anyio.create_task_group())
         group.start_soon(self._watcher.run)
+        group.start_soon(self._open_streams.run)
         self._service.runs.open(group)
         self._stack = stack
         stack.callback(group.cancel_scope.cancel)

@@ -144,13 +144,13 @@ class SecurityHeaders:
             await self._app(scope, receive, send)
             return
 
-        async def send_with_headers(message: Message) -> None:
+        def send_with_headers(message: Message) -> Awaitable[None]:  # not a coroutine: it is called for each event
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _SECURITY_HEADERS.items():
                     headers[name] = value
                 headers.setdefault("cache-control", "no-store")
-            await send(message)
+            return send(message)
 
         await self._app(scope, receive, send_with_headers)
 

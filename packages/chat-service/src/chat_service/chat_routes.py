@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Final, TypeAlias, final
 
 from chat_core.approvals import Principal
 from chat_inbox.api import json_response
+from chat_inbox.event_response import EventResponse, Write
 from chat_inbox.http_errors import HTTPError
 from chat_streams.json_fields import describe_value
 from starlette.requests import Request
@@ -17,7 +19,6 @@ from starlette.routing import Route
 
 from chat_service.context import ServiceContext
 from chat_service.decisions import apply_decisions
-from chat_service.event_streams import EventStream
 from chat_service.following import TERMINAL, Follower, failure_text
 from chat_service.request_values import read_key, read_message, read_object, read_text
 from chat_service.run_events import ClientEvent, Place
@@ -147,14 +148,13 @@ class ChatRoutes:
         return principal, await self._runs.require_own_run(principal, request.path_params["run"])
 
     def _stream_run(self, principal: Principal, run: Run, place: Place | None) -> Response:
-        events = self._encode_events(self._follower.follow(principal, run, place))
-        headers = {"x-run-id": run.id}
-        return EventStream(events, self._settings, headers)
+        send_events = partial(self._send_events, self._follower.follow(principal, run, place))
+        return EventResponse(send_events, self._context.streams, {"x-run-id": run.id})
 
-    async def _encode_events(self, events: AsyncGenerator[ClientEvent]) -> AsyncGenerator[bytes]:
+    async def _send_events(self, events: AsyncGenerator[ClientEvent], write: Write) -> None:
         async with aclosing(events):
             async for event in events:
-                yield event.frame
+                await write(event.frame)
 
     # --- Decisions --------------------------------------------------------------------------------------------------
 

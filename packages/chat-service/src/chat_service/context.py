@@ -7,6 +7,7 @@ from typing import Any, final
 
 from chat_agents import AgentEngine, AgentFlow
 from chat_core.approvals import MayDecide
+from chat_inbox.event_response import OpenStreams
 from chat_store import ConversationStore
 
 from chat_service.counters import Counters
@@ -31,6 +32,7 @@ class ServiceContext:
         live: text of the responses that models are currently writing.
         counters: counters for the metrics of this process.
         traces: continues the traces of requests in their runs.
+        streams: open event streams of this process.
     """
 
     engine: AgentEngine
@@ -42,3 +44,4 @@ class ServiceContext:
     live: LiveText
     counters: Counters = field(default_factory=Counters)
     traces: Traces = field(default_factory=HeaderTraces)
+    streams: OpenStreams = field(default_factory=OpenStreams)

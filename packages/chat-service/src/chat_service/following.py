@@ -12,7 +12,7 @@ response, and receives the response again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, Final, final
 
 from chat_agents.events import TEXTS
@@ -175,8 +175,7 @@ class _Stream:
         self._steps = 0
         self._running: set[object] = set()
         self._newest = Writer(0, 0) if place is None else place.writer
-        self._sent = ""
-        self._is_sent_known = place is None or place.pieces == 0
+        self._open: OpenStep | None = None  # the step whose first `place.pieces` pieces the client has
 
     def show_new(self, status: RunStatus) -> Iterator[ClientEvent]:
         """Yield the durable events that the client does not have."""
@@ -195,17 +194,17 @@ class _Stream:
         """Yield a durable event. For a response, yield only the text that the client does not have."""
         place = Place(log, event.position)
         if event.name == "text":
-            content = str(event.data["content"])
-            if not self._is_sent_known or not content.startswith(self._sent):
+            content, sent = str(event.data["content"]), self._sent_text()
+            if sent is None or not content.startswith(sent):
                 yield ClientEvent("reset", {})
-                self._sent = ""
-            if missing := content[len(self._sent) :]:
+                sent = ""
+            if missing := content[len(sent) :]:
                 yield ClientEvent("text", {"content": missing}, str(place))
             self._steps += 1
         else:
             self._note_call(event)
             yield ClientEvent(event.name, event.data, str(place))
-        self._move_to(place)
+        self.place = place
 
     def _note_call(self, event: RunEvent) -> None:
         if event.name == "tool_start":
@@ -213,30 +212,31 @@ class _Stream:
         elif event.name == "tool_end":
             self._running.discard(event.data["id"])
 
-    def show_open(self, step: OpenStep | None) -> Iterator[ClientEvent]:
-        """Yield the pieces of the open response that the client does not have.
+    def _sent_text(self) -> str | None:
+        """Return the text of the open response that the client has, or `None` if this process does not know it."""
+        pieces = 0 if self.place is None else self.place.pieces
+        if not pieces:
+            return ""
+        return None if self._open is None else "".join(self._open.pieces[:pieces])
 
-        If the calls before the response have not ended yet, its text is yielded later.
+    def show_open(self, step: OpenStep | None) -> Sequence[ClientEvent]:
+        """Return the pieces of the open response that the client does not have.
+
+        If the calls before the response have not ended yet, its text is returned later.
 
         Args:
             step: the open response, or `None` if its text is not known.
         """
         place = self.place
         if step is None or step.step != self._steps or place is None or step.writer < self._newest or self._running:
-            return
+            return ()
+        shown: list[ClientEvent] = []
         self._newest = step.writer
         if place.pieces and (place.writer != step.writer or place.pieces > len(step.pieces)):
-            place = place._replace(writer=Writer(0, 0), pieces=0)
-            yield ClientEvent("reset", {}, str(place))
-            self._move_to(place)
-        elif not self._is_sent_known:
-            self._sent = "".join(step.pieces[: place.pieces])
-            self._is_sent_known = True
+            self.place = place = place._replace(writer=Writer(0, 0), pieces=0)
+            shown.append(ClientEvent("reset", {}, str(place)))
+        self._open = step
         if place.pieces < len(step.pieces):
-            self.place, text, event = step.show_after(place)
-            self._sent += text
-            yield event
-
-    def _move_to(self, place: Place) -> None:
-        self.place = place
-        self._sent, self._is_sent_known = "", True
+            self.place, event = step.show_after(place)
+            shown.append(event)
+        return shown

@@ -8,9 +8,10 @@ from typing import final
 
 from chat_core.approvals import Principal
 from chat_inbox.api import json_response
+from chat_inbox.event_response import EventResponse
 from chat_inbox.http_errors import HTTPError
 from chat_store import Snapshot
-from chat_streams import AGUI, AppliedInput, Decider, EventEncoder, encode_run
+from chat_streams import AGUI, AppliedInput, Decider, EventEncoder, send_run
 from chat_streams.vercel import HEADERS, VercelEncoder, apply_request, read_request, ui_messages
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,7 +21,6 @@ from chat_service.chat_routes import PrincipalResolver
 from chat_service.client_runs import ClientRun, ClientRuns, before_run, check_messages, client_session_id, refusing
 from chat_service.context import ServiceContext
 from chat_service.engine_events import EngineEvents
-from chat_service.event_streams import EventStream
 from chat_service.request_values import read_object
 from chat_service.run_records import Run
 from chat_service.runs import Runs
@@ -49,6 +49,7 @@ class FrontEndRoutes:
         authenticate: PrincipalResolver,
     ) -> None:
         self._settings = context.settings
+        self._streams = context.streams
         self._may_decide = context.may_decide
         self._chat = context.engine.chat(context.flow)
         self._agui = AGUI(may_decide=context.may_decide)
@@ -126,6 +127,6 @@ class FrontEndRoutes:
     def _stream_response(
         self, run: Run, found: ClientRun, encoder: EventEncoder, headers: Mapping[str, str] | None = None
     ) -> Response:
-        encoded = encode_run(self._events.follow(run, found.snapshot, found.ended), encoder)
+        events = self._events.follow(run, found.snapshot, found.ended)
         kept = {**(headers or {}), "x-run-id": run.id}
-        return EventStream(encoded, self._settings, kept)
+        return EventResponse(partial(send_run, events, encoder), self._streams, kept)

@@ -41,21 +41,21 @@ class OpenStep:
     writer: Writer
     pieces: list[str] = field(default_factory=list[str])
     written: int = 0
-    _last: tuple[Place, Place, str, ClientEvent] | None = field(default=None, init=False, repr=False)
+    _last: tuple[Place, tuple[Place, ClientEvent]] | None = field(default=None, init=False, repr=False)
 
-    def show_after(self, place: Place) -> tuple[Place, str, ClientEvent]:
-        """Return the place of the last piece, and the text after `place` up to it, as a string and as an event.
+    def show_after(self, place: Place) -> tuple[Place, ClientEvent]:
+        """Return the place of the last piece, and an event with the text after `place` up to it.
 
         Most followers of a run are at the same place, so they share the event.
 
         Args:
             place: a place before the last piece.
         """
-        if self._last is None or self._last[0] != place or self._last[1].pieces != len(self.pieces):
+        if self._last is None or self._last[0] != place or self._last[1][0].pieces != len(self.pieces):
             text = "".join(self.pieces[place.pieces :])
             after = place._replace(writer=self.writer, pieces=len(self.pieces))
-            self._last = place, after, text, ClientEvent("text", {"content": text}, str(after))
-        return self._last[1:]
+            self._last = place, (after, ClientEvent("text", {"content": text}, str(after)))
+        return self._last[1]
 
 
 @final

@@ -15,11 +15,11 @@ from chat_core import AnyChat, Chat, ChatOptions, ChatResponse, ChatStream, Done
 from chat_core.approvals import Principal
 from chat_core.json import dumps
 from chat_inbox.api import json_response
+from chat_inbox.event_response import EventResponse, Write
 from chat_inbox.http_errors import HTTPError
 from chat_store import Snapshot
-from chat_streams import AppliedInput, ClientInputError, Decider, RunFailedError, encode_run, send_failure, send_run
+from chat_streams import AppliedInput, ClientInputError, Decider, RunFailedError, send_failure, send_run
 from chat_streams.openai import (
-    HEADERS,
     CompletionsEncoder,
     CompletionsRequest,
     ResponsesEncoder,
@@ -34,7 +34,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive
 
 from chat_service.chat_routes import PrincipalResolver
 from chat_service.client_runs import (
@@ -48,7 +48,6 @@ from chat_service.client_runs import (
 )
 from chat_service.context import ServiceContext
 from chat_service.engine_events import EngineEvents
-from chat_service.event_streams import EventStream
 from chat_service.following import failure_text
 from chat_service.problems import CODES
 from chat_service.request_values import read_key, read_object
@@ -83,6 +82,7 @@ class OpenAIRoutes:
         self, context: ServiceContext, client_runs: ClientRuns, events: EngineEvents, authenticate: PrincipalResolver
     ) -> None:
         self._settings = context.settings
+        self._streams = context.streams
         self._may_decide = context.may_decide
         self._model = context.flow.name
         self._chat = context.engine.chat(context.flow)
@@ -125,9 +125,8 @@ class OpenAIRoutes:
             view = before_run(view, found.run.id)  # a repeated request receives the same response
         encoder = ResponsesEncoder(view, posted, decider)
         if posted.stream:
-            encoded = encode_run(self._events.follow(found.run, view, found.ended), encoder)
-            headers = {"x-run-id": found.run.id}
-            return EventStream(encoded, self._settings, headers)
+            events = self._events.follow(found.run, view, found.ended)
+            return EventResponse(partial(send_run, events, encoder), self._streams, {"x-run-id": found.run.id})
         return await self._respond(found, view, encoder)
 
     async def _respond(self, found: ClientRun, view: Snapshot, encoder: ResponsesEncoder) -> Response:
@@ -156,7 +155,7 @@ class OpenAIRoutes:
         owner = principal.name
         if posted.stream:
             stream = self._chat.stream(posted.messages, options=posted.options, owner=owner)
-            return _CompletionResponse(stream, encoder, self._places, self._settings.run_seconds)
+            return EventResponse(partial(self._send_completion, stream, encoder), self._streams)
         outcome = await _run_while_connected(request, partial(self._complete, posted, owner))
         return Response(status_code=_CLIENT_GONE) if outcome is None else _json_response(encoder.whole(outcome))
 
@@ -168,52 +167,18 @@ class OpenAIRoutes:
         except TimeoutError:
             raise _timeout_error() from None
 
+    async def _send_completion(
+        self, stream: ChatStream[ChatResponse, Paused], encoder: CompletionsEncoder, write: Write
+    ) -> None:
+        with anyio.move_on_after(self._settings.run_seconds) as limit:
+            async with self._places, stream as events:
+                await send_run(aiter(events), encoder, write)
+        if limit.cancelled_caught:
+            await send_failure(_timeout_error(), encoder, write)
+
     def _require_model(self, name: str) -> None:
         if name != self._model:
             raise HTTPError(404, f"There is no model {name!r}: this service has the model {self._model!r}.")
-
-
-@final
-class _CompletionResponse(Response):
-    """A streamed completion. Its run has no session, so it ends when the client disconnects.
-
-    Args:
-        stream: the run, which is entered when the response is sent.
-        encoder: encoder of the run.
-        places: limiter for the number of concurrent runs.
-        seconds: maximum duration of the run.
-    """
-
-    def __init__(
-        self,
-        stream: ChatStream[ChatResponse, Paused],
-        encoder: CompletionsEncoder,
-        places: anyio.CapacityLimiter,
-        seconds: float,
-    ) -> None:
-        super().__init__(headers=HEADERS)
-        self._stream = stream
-        self._encoder = encoder
-        self._places = places
-        self._seconds = seconds
-
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
-        del self.headers["content-length"]  # of an empty body
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-
-        async def write(data: bytes) -> None:
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(_cancel_at_disconnect, receive, group.cancel_scope)
-            with anyio.move_on_after(self._seconds) as limit:
-                async with self._places, self._stream as events:
-                    await send_run(aiter(events), self._encoder, write)
-            if limit.cancelled_caught:
-                await send_failure(_timeout_error(), self._encoder, write)
-            await send({"type": "http.response.body", "body": b""})
-            group.cancel_scope.cancel()
 
 
 async def _run_while_connected(request: Request, run: Callable[[], Awaitable[_T]]) -> _T | None:

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias, final
@@ -24,6 +24,11 @@ LogFormat: TypeAlias = Literal["text", "json"]
 _LOG = logging.getLogger("chat_service")
 _VALID_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s [%(request_id)s %(run_id)s]: %(message)s"
+# A driver can quote its connection string in an error: a URL with user and password, or `password=…`.
+_PASSWORD: Final = re.compile(
+    r"""(?P<before>://[^\s:/@'"]*:)[^\s'"/]+(?=@)|(?P<name>\w*password["']?\s*[=:]\s*)('(\\.|[^'\n])*'?|"[^"\n]*"?|[^\s'"&,;)]+)""",
+    re.IGNORECASE,
+)
 _FIELDS: Final = ("request_id", "run_id", "trace_id", "method", "path", "status", "duration_ms")
 _request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 _run_id: ContextVar[str | None] = ContextVar("run_id", default=None)
@@ -59,14 +64,14 @@ class RequestLog:
         _trace.set(trace)
         started, status, run_id = time.monotonic(), 0, None
 
-        async def send_with_id(message: Message) -> None:
+        def send_with_id(message: Message) -> Awaitable[None]:  # not a coroutine: it is called for each event
             nonlocal status, run_id
             if message["type"] in {"http.response.start", "websocket.accept", "websocket.http.response.start"}:
                 message.setdefault("headers", [])
                 headers = MutableHeaders(scope=message)
                 headers[HEADER] = request_id
                 status, run_id = message.get("status", 101), headers.get("x-run-id")
-            await send(message)
+            return send(message)
 
         try:
             with self._traces.restore(trace):
@@ -120,8 +125,26 @@ class RequestIdFilter(logging.Filter):
 
 
 @final
+class TextFormatter(logging.Formatter):
+    """A formatter that writes log records as text. Passwords in connection strings are replaced by `***`."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as text.
+
+        Args:
+            record: the record.
+        """
+        return _hide_passwords(super().format(record))
+
+
+@final
 class JsonFormatter(logging.Formatter):
     """A formatter that writes each log record as a JSON object in one line.
+
+    Passwords in connection strings are replaced by `***`.
 
     The members are `time`, `level`, `logger` and `message`, and `request_id`, `run_id`, `trace_id`, `method`, `path`,
     `status`, `duration_ms` and `exception` if the record has them.
@@ -137,12 +160,12 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _hide_passwords(record.getMessage()),
         }
         values = {name: getattr(record, name, "-") for name in _FIELDS}
         found |= {name: value for name, value in values.items() if value != "-"}
         if record.exc_info:
-            found["exception"] = self.formatException(record.exc_info)
+            found["exception"] = _hide_passwords(self.formatException(record.exc_info))
         return json.dumps(found, default=str)  # escapes line ends and control characters
 
 
@@ -159,5 +182,9 @@ def configure_logging(form: LogFormat, level: str) -> None:
         raise argument_error("level", "the name of a level, such as 'info'", level)
     handler = logging.StreamHandler()
     handler.addFilter(RequestIdFilter())
-    handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def _hide_passwords(text: str) -> str:
+    return _PASSWORD.sub(lambda found: f"{found['before'] or found['name']}***", text)

@@ -16,6 +16,7 @@ from chat_core.arguments import require_type
 from chat_inbox import Authenticate
 from chat_inbox.api import json_response
 from chat_inbox.conversation_facts import describe_nothing
+from chat_inbox.event_response import OpenStreams
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.security import SecurityHeaders, find_principal
 from chat_store import ConversationMeta, ConversationStore, Job
@@ -163,7 +164,15 @@ class Service:
         live = LiveText(self._signals)
         self._memory = memory
         context = ServiceContext(
-            engine, flow, store, may_decide, self._settings, self._signals, live, traces=traces or HeaderTraces()
+            engine,
+            flow,
+            store,
+            may_decide,
+            self._settings,
+            self._signals,
+            live,
+            traces=traces or HeaderTraces(),
+            streams=OpenStreams(self._settings.ping_seconds, self._settings.stream_send_seconds),
         )
         runs = Runs(context)
         self._context, self._worker = context, Worker(context, runs)
@@ -204,6 +213,7 @@ class Service:
         group.start_soon(self._signals.refresh)
         group.start_soon(self._text.write)
         group.start_soon(self._text.read)
+        group.start_soon(self._context.streams.run)
         if self._workflows is not None:
             group.start_soon(self._workflows.run, self._context)
         self._worker.start(group)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import TypeAlias, final
 
 import anyio
 from chat_core.approvals import Principal
 from chat_core.messages import Messages, Recalled, RecalledNote
 from chat_inbox.api import json_response
+from chat_inbox.event_response import EventResponse, Write, encode_event
 from chat_inbox.http_errors import HTTPError
-from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_service.chat_routes import PrincipalResolver
 from chat_service.context import ServiceContext
-from chat_service.event_streams import EventStream
 from chat_service.runs import Runs
 
 Json: TypeAlias = dict[str, object]
@@ -39,6 +39,7 @@ class SessionViews:
         self._store = context.store
         self._settings = context.settings
         self._signals = context.signals
+        self._streams = context.streams
         self._runs = runs
         self._authenticate = authenticate
 
@@ -59,14 +60,13 @@ class SessionViews:
         """Stream the title of a session and the state of its last run, at once and after each change."""
         principal = await self._authenticate(request)
         meta = await self._runs.require_own_session(principal, request.path_params["session"])
-        events = self._encode_changes(principal, meta.id)
-        return EventStream(events, self._settings)
+        return EventResponse(partial(self._send_changes, principal, meta.id), self._streams)
 
-    async def _encode_changes(self, principal: Principal, session_id: str) -> AsyncGenerator[ServerSentEvent]:
+    async def _send_changes(self, principal: Principal, session_id: str, write: Write) -> None:
         async with aclosing(self.changes(principal, session_id)) as changes:
             async for change in changes:
-                yield ServerSentEvent(json.dumps(change), event="session", sep="\n")
-        yield ServerSentEvent("{}", event="closed", sep="\n")
+                await write(encode_event("session", json.dumps(change)))
+        await write(encode_event("closed", "{}"))
 
     async def changes(self, principal: Principal, session_id: str) -> AsyncGenerator[Json]:
         """Yield the title and the last run of a session, at once and after each change, until the session is closed.

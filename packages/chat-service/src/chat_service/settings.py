@@ -30,7 +30,7 @@ class ServiceSettings:
         retry_seconds: time between the first two attempts. It doubles with each attempt.
         workers: number of runs that this process executes at the same time. With 0, other processes execute all runs.
         poll_seconds: maximum time until a worker detects a run whose worker has died.
-        ping_seconds: time between comments that keep an event stream open.
+        ping_seconds: time without an event after which a comment keeps an event stream open. With 0, there are none.
         stream_send_seconds: time that the client of an event stream has to receive an event or a comment. A slower
             client is disconnected, and can continue after the last event that it has received.
         grace_seconds: time that active runs have to end when the service stops. Afterwards, other workers take over

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final, TypeAlias, cast, final
 
 from chat_core import UsageError
@@ -13,19 +14,18 @@ from chat_core.approvals import Principal
 from chat_core.json import JsonValue
 from chat_core.response import iter_waits
 from chat_inbox.api import json_response
+from chat_inbox.event_response import EventResponse, Write, encode_event
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.url_keys import quote_key
 from chat_pipeline import Pipelines, Run, Workflow, WorkflowFileError, WorkflowFolder
 from chat_pipeline.waking import conversation_of
 from chat_store import UnknownConversationError
-from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_service.chat_routes import PrincipalResolver
 from chat_service.context import ServiceContext
-from chat_service.event_streams import EventStream
 from chat_service.request_values import read_key, read_number, read_object, read_text
 
 Json: TypeAlias = dict[str, object]
@@ -54,6 +54,7 @@ class WorkflowRoutes:
     ) -> None:
         self._store = context.store
         self._settings = context.settings
+        self._streams = context.streams
         self._authenticate = authenticate
         self._pipelines = pipelines
         self._folder = folder
@@ -135,12 +136,12 @@ class WorkflowRoutes:
     async def follow(self, request: Request) -> Response:
         """Stream a run, at once and after each change, until it ends."""
         run = await self._find_run(request)
-        return EventStream(self._encode_run(run.id), self._settings)
+        return EventResponse(partial(self._send_run, run.id), self._streams)
 
-    async def _encode_run(self, run_id: str) -> AsyncGenerator[ServerSentEvent]:
+    async def _send_run(self, run_id: str, write: Write) -> None:
         async with aclosing(self._pipelines.follow(run_id)) as states:
             async for run in states:
-                yield ServerSentEvent(json.dumps(await self._describe_run(run)), event="run", sep="\n")
+                await write(encode_event("run", json.dumps(await self._describe_run(run))))
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a run, and return the run."""

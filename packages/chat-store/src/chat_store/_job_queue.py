@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -10,13 +11,13 @@ from functools import partial
 from typing import TypeVar, final
 
 import anyio
-from anyio import CancelScope
+from anyio import CancelScope, Lock
 from chat_core.concurrency import finish_in_thread
-from chat_core.errors import LeaseLostError, UsageError
+from chat_core.errors import ChatError, LeaseLostError, UsageError
 
 from chat_store import _job_rules
 from chat_store._arguments import require_text
-from chat_store._job_rules import JobStorage
+from chat_store._job_rules import JobStorage, JobTransaction
 from chat_store.jobs import StoredJob
 
 T = TypeVar("T")
@@ -43,6 +44,22 @@ class _Renewal:
 
 
 @final
+@dataclass(slots=True, eq=False)
+class _RenewalRequest:
+    """A request to renew the lease of a job.
+
+    Attributes:
+        job: the job.
+        is_done: whether the transaction of the renewal has ended.
+        error: the error of the renewal.
+    """
+
+    job: StoredJob
+    is_done: bool = False
+    error: ChatError | OSError | None = None
+
+
+@final
 class JobQueue:
     """A queue from which workers take jobs. While a worker has a job, the queue renews its lease.
 
@@ -56,6 +73,8 @@ class JobQueue:
         self._storage = storage
         self._lease_length = lease_length
         self._now = now
+        self._requests: list[_RenewalRequest] = []
+        self._renewing = Lock()
 
     @asynccontextmanager
     async def take(self, kinds: tuple[str, ...]) -> AsyncGenerator[StoredJob | None]:
@@ -117,12 +136,12 @@ class JobQueue:
             block: the scope of the worker's block. It is cancelled if the lease is lost.
         """
         length = self._lease_length.total_seconds()
-        pause = length / 3
+        pause = self._renewal_pause()
         while True:
             await anyio.sleep(pause)
             end = self._next_deadline()
             try:
-                await self._change_jobs(partial(_job_rules.renew, job=job, lease_length=self._lease_length))
+                await self._renew(job)
             except LeaseLostError as error:
                 if not block.cancel_called:  # a job that passed its deadline was stopped already
                     renewal.lost = error
@@ -132,8 +151,57 @@ class JobQueue:
                 # TimeoutError is an OSError, too. Try again soon: the deadline of the block is unchanged.
                 renewal.failure, pause = error, length / 20
             else:
-                renewal.failure, pause = None, length / 3
+                renewal.failure, pause = None, self._renewal_pause()
                 block.deadline = end
+
+    async def _renew(self, job: StoredJob) -> None:
+        """Renew the lease of a job, in one transaction with all renewals that are requested until it begins.
+
+        Raises:
+            LeaseLostError: the lease has expired, or the job was cancelled.
+            InvalidDocumentError: the row of the job is damaged.
+            OSError: the storage cannot be reached.
+        """
+        request = _RenewalRequest(job)
+        self._requests.append(request)
+        try:
+            async with self._renewing:
+                if not request.is_done:
+                    await self._renew_requested()
+        finally:
+            self._requests.remove(request)
+        if request.error is not None:
+            raise request.error
+
+    async def _renew_requested(self) -> None:
+        # Transactions that lock several jobs lock them in the same order.
+        requests = sorted(
+            [item for item in self._requests if not item.is_done], key=lambda item: (item.job.kind, item.job.key)
+        )
+
+        def renew(transaction: JobTransaction, now: datetime) -> None:
+            for item in requests:
+                try:
+                    _job_rules.renew(transaction, item.job, now, self._lease_length)
+                except ChatError as error:
+                    item.error = error
+
+        failure: OSError | None = None
+        try:
+            await self._change_jobs(renew)
+        except OSError as error:
+            failure = error
+        for item in requests:
+            item.error, item.is_done = failure or item.error, True
+
+    def _renewal_pause(self) -> float:
+        """Return the seconds until the next renewal: at most a third of a lease.
+
+        Renewals of all jobs are due at multiples of a thirtieth of a lease, so that they can share a transaction.
+        """
+        length = self._lease_length.total_seconds()
+        now, step = anyio.current_time(), length / 30
+        return math.floor((now + length / 3) / step) * step - now
 
     def _next_deadline(self) -> float:
         """Return the event loop time at which a block must be stopped if its lease is renewed now."""

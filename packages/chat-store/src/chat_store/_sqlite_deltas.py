@@ -6,18 +6,25 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from chat_store._job_rules import has_lease
-from chat_store._sqlite_jobs import SqliteJobs
 from chat_store.deltas import ResponseDelta, delta_from_columns, delta_to_columns
+from chat_store.sql.values import to_microseconds
 
-_REPLACE = (
+_COLUMNS = ("kind", "name", "fence", "step", "start", "pieces")
+_DROP_OTHERS = (
     "DELETE FROM chat_deltas WHERE conversation = (SELECT key FROM chat_conversations WHERE id = ?) "
     "AND (kind, name, fence, step) <> (?, ?, ?, ?)"
 )
 _INSERT = (
     "INSERT INTO chat_deltas (conversation, kind, name, fence, step, start, pieces) "
-    "SELECT key, ?, ?, ?, ?, ?, ? FROM chat_conversations WHERE id = ?"
+    "SELECT j.conversation, j.kind, j.name, :fence, :step, :start, :pieces "
+    "FROM chat_jobs AS j JOIN chat_conversations AS c ON j.conversation = c.key "
+    "WHERE j.kind = :kind AND j.name = :name AND c.id = :id AND j.until > :now "
+    "AND json_extract(CAST(j.job AS TEXT), '$.fence') = :fence"
 )
+"""The statement that stores a delta if its writer has the job, as `has_lease()` would report.
+
+The database checks the lease, because a service writes text many times in a second.
+"""
 _READ = (
     "SELECT d.key, id, kind, name, d.fence, step, start, pieces FROM chat_deltas AS d "
     "JOIN chat_conversations AS c ON d.conversation = c.key WHERE id = ? AND d.key > ? ORDER BY d.key"
@@ -26,11 +33,11 @@ _READ = (
 
 def write_deltas(connection: sqlite3.Connection, deltas: Sequence[ResponseDelta], now: datetime) -> None:
     """Implement `Backend.write_deltas()` on a connection that is in a transaction."""
-    jobs = SqliteJobs(connection)
     for delta in deltas:
-        if has_lease(jobs.find(delta.kind, delta.key), delta, now):
-            connection.execute(_REPLACE, (delta.conversation, *delta.response))
-            connection.execute(_INSERT, (*delta_to_columns(delta), delta.conversation))
+        columns = dict(zip(_COLUMNS, delta_to_columns(delta), strict=True))
+        stored = connection.execute(_INSERT, {**columns, "id": delta.conversation, "now": to_microseconds(now)})
+        if stored.rowcount and delta.start == 0:  # a new response
+            connection.execute(_DROP_OTHERS, (delta.conversation, *delta.response))
 
 
 def read_deltas(connection: sqlite3.Connection, after: Mapping[str, int]) -> list[ResponseDelta]:
