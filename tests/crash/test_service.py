@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 import signal
@@ -34,9 +35,11 @@ from .processes import Server
 from .service_worker import SETTINGS, make_engine, make_flow, open_store
 from .worker import Order
 
-KILLS, SESSIONS = (500, 100) if os.environ.get("CHAT_THOROUGH") else (20, 12)
+KILLS, SESSIONS = (1000, 100) if os.environ.get("CHAT_THOROUGH") else (20, 12)
 """Kills for each database, and sessions that go on at the same time."""
 LONGEST_LIFE = 0.8
+LONGEST_TEST = 300 + 2 * KILLS
+"""Time in seconds after which a test that hangs ends."""
 ANA = Principal("ana")
 NOBODY = Writer(0, 0)
 
@@ -208,6 +211,7 @@ def test_killed_workers_lose_and_repeat_no_work(
     if database == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")
         order |= {"store": server.dsn, "schema": uuid4().hex}
+    faulthandler.dump_traceback_later(LONGEST_TEST, exit=True)  # pytest allows 300 seconds
     story = Story(order, random.Random(database))  # noqa: S311 - no secret
     command = ("-m", "tests.crash.service_worker")
     with Server(*command) as one, Server(*command) as two:
