@@ -14,6 +14,7 @@ def read(*chunks: list[object], whole: bool = False) -> tuple[list[Part], list[D
     answer, out = Answer("p", whole=whole), list[Delta]()
     for chunk in chunks:
         answer.read(chunk, out)
+    answer.release_calls(out)
     return answer.parts(), out
 
 
@@ -110,8 +111,21 @@ def test_parallel_calls_of_the_same_function_are_separate() -> None:
 
 
 def test_a_call_between_two_texts_keeps_its_position() -> None:
-    parts, _ = read([{"text": "a"}, {"functionCall": {"name": "f"}}, {"text": "b"}])
+    parts, out = read([{"text": "a"}, {"functionCall": {"name": "f"}}, {"text": "b"}])
     assert [type(part) for part in parts] == [Text, Tool, Text]
+    assert out == [TextDelta("a"), ToolCallDelta("{}", 0, "f"), TextDelta("b")]
+
+
+def test_a_call_with_its_result_in_a_later_chunk_has_no_delta() -> None:
+    result = {"functionResponse": {"name": "search", "response": {"found": 1}}}
+    parts, out = read(
+        [{"functionCall": {"name": "search", "args": {"q": "a"}}}],
+        [{"text": ""}],
+        [result, {"functionCall": {"name": "pay", "args": {}}}],
+        [{"text": "Done."}],
+    )
+    assert [tool.name for tool in tools(parts)] == ["pay"]
+    assert out == [ToolCallDelta("{}", 0, "pay"), TextDelta("Done.")]
 
 
 def test_streamed_arguments_are_delivered_when_they_are_complete() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, final
 
 from chat_core.events import FilePart, ReasoningDelta, TextDelta, ToolCallDelta
@@ -28,10 +28,45 @@ RAW_AUDIO: Final = ("audio/l16", "audio/l24", "audio/pcm")
 
 
 @final
-class Answer:
-    """A collector for the parts of one response. Pieces of text are joined when the part is complete."""
+class ServerRuns:
+    """The calls that the server ran itself (`mcpServers`), so that the response contains their results.
 
-    __slots__ = ("_audio", "_items", "_open_call", "_provider", "_text_type", "_whole_body", "calls", "texts")
+    A result is matched to its call by id. A result without an id belongs to the first call of the same function that
+    has no result yet.
+    """
+
+    __slots__ = ("_unanswered", "calls")
+
+    def __init__(self) -> None:
+        self.calls: set[Call] = set()
+        self._unanswered: dict[tuple[str, str], deque[Call]] = {}
+
+    def add_call(self, field: str, value: str, call: Call) -> None:
+        """Add a call under its name or its id."""
+        self._unanswered.setdefault((field, value), deque()).append(call)
+
+    def add_result(self, result: Mapping[str, Any]) -> None:
+        """Match a result to its call."""
+        field = "id" if result.get("id") else "name"
+        calls = self._unanswered.get((field, str(result.get(field))), deque())
+        while calls and calls[0] in self.calls:
+            calls.popleft()
+        if calls:
+            self.calls.add(calls.popleft())
+
+
+@final
+class Answer:
+    """A collector for the parts of one response. Pieces of text are joined when the part is complete.
+
+    The deltas of calls are held back until other content or the end of the response follows, because the next chunk may
+    contain the result of a call that the server ran. Such a call has no deltas.
+    """
+
+    __slots__ = (
+        "_audio", "_held", "_indexes", "_items", "_open_call", "_provider", "_server_runs", "_text_type", "_whole_body",
+        "calls", "texts",
+    )  # fmt: skip
 
     def __init__(self, provider: str, *, whole: bool) -> None:
         self._provider = provider
@@ -42,6 +77,9 @@ class Answer:
         self._audio: tuple[str, list[bytes]] | None = None  # type and pieces of unfinished audio
         self._open_call: Call | None = None
         self.calls: list[Call] = []
+        self._held: list[tuple[Call, str, bool]] = []  # call, text of its delta, whether the delta is its first
+        self._indexes: dict[Call, int] = {}
+        self._server_runs = ServerRuns()
 
     @property
     def has_open_text(self) -> bool:
@@ -59,6 +97,8 @@ class Answer:
                 continue
             path = f"parts[{index}]"
             part = require_object(item, path)
+            if self._held and part.get("text") != "" and part.keys().isdisjoint(CALL_PARTS):
+                self.release_calls(out)
             if len(part) > 1:
                 part = self._split_text(part, path, out)
             for key, value in part.items():
@@ -67,6 +107,19 @@ class Answer:
                     break
             else:
                 self._add_provider_part(part)
+
+    @property
+    def has_held_calls(self) -> bool:
+        """Whether deltas of calls are held back."""
+        return bool(self._held)
+
+    def release_calls(self, out: list[Delta]) -> None:
+        """Append the deltas that were held back to `out`, except those of calls that the server ran."""
+        for call, text, first in self._held:
+            if call not in self._server_runs.calls:
+                index = self._indexes.setdefault(call, len(self._indexes))
+                out.append(ToolCallDelta(text, index, call.name if first else None, call.id if first else None))
+        self._held.clear()
 
     def _split_text(self, part: Json, path: str, out: list[Delta]) -> Json:
         """Return `part` without null fields.
@@ -88,7 +141,7 @@ class Answer:
         unfinished = self._unfinished_part()
         if unfinished is not None:
             items.append(unfinished)
-        ran_on_server = _answered_calls(items)
+        ran_on_server = self._server_runs.calls
         return [self._call_part(item, item in ran_on_server) if isinstance(item, Call) else item for item in items]
 
     def _call_part(self, call: Call, ran_on_server: bool) -> Part:  # noqa: FBT001 - private
@@ -149,10 +202,10 @@ class Answer:
             data["part"] = extra_fields
         return data
 
-    def call(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
+    def call(self, value: object, part: Json, path: str, _out: list[Delta]) -> None:
         """Add a function call, or a piece of a streamed call, from `value`, the `functionCall` field of `part`.
 
-        Deltas are appended to `out`. `path` is the path of the part for errors.
+        Its deltas are held back. `path` is the path of the part for errors.
         """
         path = f"{path}.functionCall"
         entry = require_object(value, path)
@@ -169,16 +222,19 @@ class Answer:
             call = Call(name, None)
             self.calls.append(call)
             self._items.append(call)
+            self._server_runs.add_call("name", name, call)
         assert call is not None  # noqa: S101 - for the type checkers
+        known_id = call.id
         call.add(entry, path)
+        if call.id is not None and call.id != known_id:
+            self._server_runs.add_call("id", call.id, call)
         call.opaque_fields |= self._opaque_data(part, "functionCall", path)
         if extra_fields := {key: item for key, item in entry.items() if key not in CALL_FIELDS and item is not None}:
             call.opaque_fields["call"] = extra_fields
         self._open_call = call if call.open else None
-        index = len(self.calls) - 1
         text = "" if call.open else call.text
         if first or text:
-            out.append(ToolCallDelta(text, index, name if first else None, call.id if first else None))
+            self._held.append((call, text, first))
 
     def inline(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
         """Add a generated file from `value`, the `inlineData` field of `part`, and append its delta to `out`.
@@ -234,29 +290,8 @@ class Answer:
         if kind is not None:
             self._finish_part()
             self._items.append(ProviderPart(self._provider, kind, part))
-
-
-def _answered_calls(items: Iterable[Part | Call]) -> set[Call]:
-    """Return the calls that the server ran itself (`mcpServers`), so that the response contains their results.
-
-    A result is matched to its call by id. A result without an id belongs to the first call of the same function that
-    has no result yet.
-    """
-    unanswered: dict[object, deque[Call]] = {}
-    answered: set[Call] = set()
-    for item in items:
-        if isinstance(item, Call):
-            for key in {("id", item.id), ("name", item.name)}:
-                unanswered.setdefault(key, deque()).append(item)
-        elif isinstance(item, ProviderPart) and item.kind == "functionResponse":
-            result = mapping(item.data.get("functionResponse"))
-            field = "id" if result.get("id") else "name"
-            calls = unanswered.get((field, str(result.get(field))), deque())
-            while calls and calls[0] in answered:
-                calls.popleft()
-            if calls:
-                answered.add(calls.popleft())
-    return answered
+        if kind == "functionResponse":
+            self._server_runs.add_result(mapping(part["functionResponse"]))
 
 
 Handler: TypeAlias = Callable[[Answer, Any, Json, str, list[Delta]], None]
@@ -268,6 +303,9 @@ PART_HANDLERS: Final[Mapping[str, Handler]] = {
     "fileData": Answer.linked,
 }
 """Handlers by the name of the field with the part's content. A part with none of these becomes a `ProviderPart`."""
+
+CALL_PARTS: Final = frozenset({"functionCall", "functionResponse"})
+"""Fields of parts with a call, or with the result of a call that the server ran."""
 
 NON_TEXT_FIELDS: Final = frozenset(
     {
