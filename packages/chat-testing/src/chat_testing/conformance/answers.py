@@ -100,7 +100,7 @@ async def exact_answer(subject: Subject) -> None:
         for piece in REPLACED_PIECES:
             replaced = replace_text(reply, tape.text, piece)
             if replaced is None:
-                continue  # a binary format
+                continue  # a format that is not supported
             outcome = await subject.run(method, replaced[0])
             if outcome.error is not None:
                 fail(f"{method}() raised {outcome.error!r} for a response with the text {replaced[1]!r}")
@@ -132,7 +132,7 @@ async def exact_call(subject: Subject) -> None:
     for method, tape, reply in subject.replies_of(subject.tapes.call):
         replaced = replace_call(reply, tape.calls[0], REPLACED_NAME, REPLACED_ARGUMENTS) if tape.calls else None
         if replaced is None:
-            continue  # a binary format, or arguments that are written in another way
+            continue  # a format that is not supported, or arguments that are written in another way
         known = _received_calls(await subject.run(method, reply, input_for(tape)), method)
         if known != _written_calls(tape.calls, method):
             continue  # other scenarios report this

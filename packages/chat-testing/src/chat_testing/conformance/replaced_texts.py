@@ -1,16 +1,23 @@
-"""Copies of recorded responses with another text, to check how a provider reads texts that no recording contains."""
+"""Copies of recorded responses with another text, to check how a provider reads texts that no recording contains.
+
+Text formats and AWS event streams are supported. The payload of a message of such a stream is JSON, or JSON whose
+member `bytes` is the event as base64 (Amazon Bedrock).
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from chat_core.json import dumps
+from chat_core.json import dumps, loads
 from chat_core.messages import FunctionCall
+from chat_core.wire.shapes import mapping
 
+from chat_testing.conformance.aws_frames import payload_of, split_messages, with_payload
 from chat_testing.conformance.tapes import Reply
 
 _STRING: Final = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?')
@@ -29,7 +36,7 @@ def replace_text(reply: Reply, text: str, piece: str) -> tuple[Reply, str] | Non
         piece: the new content of each part.
 
     Returns:
-        The response and its new text, or None if the parts are not found, for example in a binary format.
+        The response and its new text, or None if the parts are not found, for example in another format.
     """
     count = 0
 
@@ -52,7 +59,7 @@ def replace_call(reply: Reply, call: FunctionCall, name: str, arguments: Mapping
         arguments: the new arguments.
 
     Returns:
-        The response, or None if the name or the arguments are not found, for example in a binary format.
+        The response, or None if the name or the arguments are not found, for example in a format that is not supported.
     """
 
     def split(parts: int) -> list[str]:
@@ -66,17 +73,17 @@ def replace_call(reply: Reply, call: FunctionCall, name: str, arguments: Mapping
     for text in (json.dumps(old), dumps(old)):
         if (found := _replace_strings(named, text, split)) is not None:
             return found
-    chunks = tuple([chunk.replace(dumps(old).encode(), dumps(dict(arguments)).encode()) for chunk in named.chunks])
-    return None if chunks == named.chunks else _with_chunks(named, chunks)
+    documents = _documents_of(named) or []
+    replaced = [document.replace(dumps(old), dumps(dict(arguments))) for document in documents]
+    return None if replaced == documents else _with_documents(named, replaced)
 
 
 def _replace_strings(reply: Reply, text: str, pieces: Callable[[int], Sequence[str]]) -> Reply | None:
     """Replace the strings that together are `text` by `pieces` of their number, and those that repeat it as a whole."""
-    try:
-        chunks = [chunk.decode() for chunk in reply.chunks]
-    except UnicodeDecodeError:
+    documents = _documents_of(reply)
+    if documents is None:
         return None
-    strings = [match for chunk in chunks for match in _STRING.finditer(chunk)]
+    strings = [match for document in documents for match in _STRING.finditer(document)]
     values = ["" if match[2] else str(json.loads(match[1], strict=False)) for match in strings]
     parts = _find_parts(values, text)
     if not text or (not parts and text not in values):
@@ -91,11 +98,61 @@ def _replace_strings(reply: Reply, text: str, pieces: Callable[[int], Sequence[s
             return json.dumps(next(each))
         return json.dumps("".join(new)) if values[place] == text else match[0]
 
-    return _with_chunks(reply, tuple([_STRING.sub(exchange, chunk).encode() for chunk in chunks]))
+    return _with_documents(reply, [_STRING.sub(exchange, document) for document in documents])
 
 
-def _with_chunks(reply: Reply, chunks: tuple[bytes, ...]) -> Reply:
+def _documents_of(reply: Reply) -> list[str] | None:
+    """Return the chunks of a text format or the events of an AWS event stream, or None for another format."""
+    try:
+        if not _is_aws(reply):
+            return [chunk.decode() for chunk in reply.chunks]
+        messages = [split_messages(chunk) for chunk in reply.chunks]
+        return [_unwrap(payload_of(message)) for found in messages if found for message in found]
+    except UnicodeDecodeError:
+        return None
+
+
+def _with_documents(reply: Reply, documents: Sequence[str]) -> Reply:
+    """Return a copy of a response with other documents, in the format of `_documents_of()`."""
+    if not _is_aws(reply):
+        chunks = tuple([document.encode() for document in documents])
+    else:
+        rest = iter(documents)
+        chunks = tuple(
+            [
+                b"".join([with_payload(message, _wrap(payload_of(message), next(rest))) for message in messages])
+                for chunk in reply.chunks
+                if (messages := split_messages(chunk))
+            ]
+        )
     return replace(reply, body=chunks[0] if isinstance(reply.body, bytes) else chunks)
+
+
+def _is_aws(reply: Reply) -> bool:
+    return bool(reply.data) and all(split_messages(chunk) for chunk in reply.chunks)
+
+
+def _unwrap(payload: bytes) -> str:
+    """Return the event in the payload of a message."""
+    wrapped = _wrapped_event(payload)
+    return payload.decode() if wrapped is None else base64.b64decode(wrapped).decode()
+
+
+def _wrap(payload: bytes, event: str) -> bytes:
+    """Return a copy of the payload of a message with another event."""
+    wrapped = _wrapped_event(payload)
+    data = event.encode()
+    return data if wrapped is None else payload.replace(wrapped.encode(), base64.b64encode(data))
+
+
+def _wrapped_event(payload: bytes) -> str | None:
+    """Return the event that the member `bytes` of a payload contains as base64, or None."""
+    try:
+        fields = loads(payload)
+    except ValueError:
+        return None
+    wrapped = mapping(fields).get("bytes")
+    return wrapped if isinstance(wrapped, str) and wrapped else None
 
 
 def _find_parts(values: list[str], text: str) -> set[int]:

@@ -11,6 +11,8 @@ from chat_core.json import dump_bytes, dumps
 from chat_core.messages import File, FinishReason, FunctionCall, Part
 from chat_core.usage import NO_USAGE, Usage
 
+from chat_testing.conformance.aws_frames import encode_message
+
 Data: TypeAlias = str | Mapping[str, object]
 """Data of an event: text, or a mapping that is encoded as JSON."""
 
@@ -77,6 +79,16 @@ class Reply:
         pieces = [dump_bytes(dict(value)) for value in values]
         chunks = [(b"," if index else b"[") + piece for index, piece in enumerate(pieces)]
         return cls(body=(*chunks, b"]"), headers={"content-type": "application/json"})
+
+    @classmethod
+    def aws_events(cls, *events: tuple[str, Mapping[str, object]]) -> Self:
+        """Return a response that streams an AWS event stream, one chunk per message.
+
+        Args:
+            *events: the event type and the JSON payload of each message.
+        """
+        chunks = [encode_message(dump_bytes(dict(payload)), kind) for kind, payload in events]
+        return cls(body=tuple(chunks), headers={"content-type": "application/vnd.amazon.eventstream"})
 
     @property
     def chunks(self) -> tuple[bytes, ...]:
