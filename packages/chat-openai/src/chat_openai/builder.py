@@ -147,7 +147,10 @@ class OnResponses(Connectable, Generic[NextT]):
         """
         dialect = self._settings.responses
         if dialect.previous_response and not store:
-            msg = "with_store(store=False) conflicts with with_previous_response(), which needs stored responses"
+            msg = (
+                "with_store(store=False) conflicts with with_previous_response(), which needs stored responses: "
+                "remove one of them"
+            )
             raise UsageError(msg)
         return self._builder_for_responses(replace(self._settings, responses=replace(dialect, store=store)))
 
