@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from chat_core.errors import UsageError
 from chat_dbos import decided
 from dbos import DBOS, DBOSClient
 from dbos_world import Shop, running, wait_until
@@ -44,3 +45,13 @@ async def test_wake_due_finds_decisions_made_without_dbos(
         assert await durable.wake_due() == 1
         await handle.get_result()
     assert shop.paid == [5]
+
+
+@pytest.mark.parametrize("created", [False, True])
+async def test_waking_without_a_launched_dbos_asks_for_the_launch(shop: Shop, *, created: bool) -> None:
+    durable = shop.durable()
+    if created:
+        DBOS(config=shop.config)
+    for call in (decided("c"), durable.decided("c"), durable.start("c", chat="shop"), durable.take_over("one")):
+        with pytest.raises(UsageError, match=r"DBOS does not run in this process .* `async with launched\(config\)`"):
+            await call

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from chat_pipeline import wake_run
+from chat_core.errors import UsageError
+from chat_dbos import DurableChats
+from chat_pipeline import Pipelines, wake_run
 from chat_pipeline.waking import conversation_of, run_of
 from dbos import DBOSClient
 from pipeline_world import World, running, wait_until, workflow
@@ -39,3 +41,26 @@ async def test_a_process_without_dbos_wakes_a_run_through_a_client(world: World)
         finally:
             client.destroy()
     assert (ended.state, ended.outputs, world.paid) == ("completed", {"pay": {"paid": 500}}, [500])
+
+
+async def test_runs_without_a_launched_dbos_ask_for_the_launch(world: World) -> None:
+    pipelines = world.pipelines()
+    parsed = pipelines.parse(workflow(PAY))
+    calls = (
+        pipelines.start(parsed),
+        pipelines.find("run"),
+        pipelines.wait("run"),
+        pipelines.runs(),
+        pipelines.cancel("run"),
+        pipelines.retry("run"),
+        wake_run(conversation_of("run", "pay")),
+    )
+    for call in calls:
+        with pytest.raises(UsageError, match=r"DBOS does not run in this process .* `async with launched\(config\)`"):
+            await call
+
+
+async def test_the_name_of_another_kind_of_workflow_is_refused(world: World) -> None:
+    DurableChats(world.store, {}, name="shop")
+    with pytest.raises(UsageError, match=r"another kind of workflow has the name 'shop': pass another name"):
+        Pipelines(name="shop")

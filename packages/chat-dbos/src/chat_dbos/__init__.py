@@ -4,7 +4,7 @@ from chat_dbos._run_step import Outcome, run_conversation
 from chat_dbos._shutdown import WORKFLOW_TASKS, WorkflowTasks
 from chat_dbos.durable import DurableChats, Finished, WorkflowTiming
 from chat_dbos.errors import ConversationFailedError
-from chat_dbos.launch import WORKFLOW_VERSION, launched
+from chat_dbos.launch import WORKFLOW_VERSION, launched, require_dbos, require_free_name
 from chat_dbos.waking import decided
 
 __all__ = [
@@ -18,5 +18,7 @@ __all__ = [
     "WorkflowTiming",
     "decided",
     "launched",
+    "require_dbos",
+    "require_free_name",
     "run_conversation",
 ]

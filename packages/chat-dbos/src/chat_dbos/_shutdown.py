@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar, final
 
+from chat_core.arguments import require_type
+
 T = TypeVar("T")
 
 
@@ -40,7 +42,12 @@ class WorkflowTasks:
             self._all.discard(task)
 
     async def run(self, step: Awaitable[T]) -> T:
-        """Await a step and return its result. A shutdown waits for the step, up to the grace period."""
+        """Await a step and return its result. A shutdown waits for the step, up to the grace period.
+
+        Raises:
+            UsageError: `step` cannot be awaited.
+        """
+        require_type("step", step, Awaitable, "an awaitable, such as DBOS.run_step_async(...)")
         task = _current_task()
         self._running.add(task)
         try:

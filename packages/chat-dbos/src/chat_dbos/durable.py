@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias, TypedDict, final
 
 from chat_core import AnyChat
-from chat_core.arguments import require_text, require_type
+from chat_core.arguments import require_optional_text, require_text, require_type
 from chat_core.errors import UsageError
 from chat_store import ConversationStore, UnknownConversationError
 from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync, WorkflowSerializationFormat
@@ -22,6 +22,7 @@ from dbos import DBOS, SetWorkflowID, WorkflowHandleAsync, WorkflowSerialization
 from chat_dbos._run_step import Busy, Failed, Halted, Outcome, run_conversation
 from chat_dbos._shutdown import WORKFLOW_TASKS
 from chat_dbos.errors import ConversationFailedError
+from chat_dbos.launch import require_dbos, require_free_name
 from chat_dbos.waking import LIVE, TOPIC, decided, prefix_of, workflows_of
 
 _RESTARTS = 1_000
@@ -104,6 +105,9 @@ class DurableChats:
             queue after the launch: `await DBOS.register_queue_async(name)`. Do not limit its concurrency, because a
             paused conversation occupies a slot.
         timing: retry and polling intervals.
+
+    Raises:
+        UsageError: `name` belongs to a workflow of another kind, or an argument is wrong.
     """
 
     def __init__(
@@ -115,6 +119,10 @@ class DurableChats:
         queue: str | None = None,
         timing: WorkflowTiming | None = None,
     ) -> None:
+        require_type("store", store, ConversationStore, "a store of conversations")
+        if timing is not None:
+            require_type("timing", timing, WorkflowTiming, "WorkflowTiming(...), or None")
+        require_optional_text(queue=queue)
         self._store = store
         require_type("chats", chats, Mapping, "a mapping of names to chats")
         require_text(name=name)
@@ -122,7 +130,8 @@ class DurableChats:
         self._name = name
         self._queue = queue
         self._timing = timing or WorkflowTiming()
-        self._workflow = self._register_workflow()
+        with require_free_name(name):
+            self._workflow = self._register_workflow()
 
     async def start(self, conversation_id: str, *, chat: str) -> WorkflowHandleAsync[Finished]:
         """Start a workflow that runs `chat` on a conversation until the chat has answered, and return its handle.
@@ -136,8 +145,9 @@ class DurableChats:
 
         Raises:
             UnknownConversationError: the store has no conversation with this id.
-            UsageError: there is no chat with this name.
+            UsageError: there is no chat with this name, or DBOS does not run in this process.
         """
+        require_text(conversation_id=conversation_id, chat=chat)
         self._chat_named(chat)
         snapshot = await self._store.load(conversation_id)
         if snapshot.messages.pending():
@@ -148,7 +158,11 @@ class DurableChats:
         return await self._start_workflow(conversation_id, chat, snapshot.revision)
 
     async def decided(self, conversation_id: str) -> int:
-        """Wake the workflows of a conversation after a decision, and return how many there are."""
+        """Wake the workflows of a conversation after a decision, and return how many there are.
+
+        Raises:
+            UsageError: DBOS does not run in this process. Call `chat_dbos.decided()` with a client there.
+        """
         return await decided(conversation_id)
 
     async def wake_due(self) -> int:
@@ -163,8 +177,13 @@ class DurableChats:
         """Resume the workflows of a worker that will not restart, and return the ids of their conversations.
 
         If that worker is still alive, no effect is repeated, because only one worker at a time can run a conversation.
+
+        Raises:
+            UsageError: DBOS does not run in this process.
         """
-        pending = await DBOS.list_workflows_async(name=self._name, status="PENDING", executor_id=executor_id)
+        require_text(executor_id=executor_id)
+        with require_dbos():
+            pending = await DBOS.list_workflows_async(name=self._name, status="PENDING", executor_id=executor_id)
         resumable = [status.workflow_id for status in pending if status.app_version == DBOS.application_version]
         if resumable:
             await DBOS.resume_workflows_async(resumable)

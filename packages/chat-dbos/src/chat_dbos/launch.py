@@ -6,9 +6,9 @@ import asyncio
 import os
 import sqlite3
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Final
 
@@ -16,6 +16,7 @@ from chat_core.arguments import require_type
 from chat_core.concurrency import finish
 from chat_core.errors import UsageError
 from dbos import DBOS, DBOSConfig
+from dbos import error as dbos_errors
 
 from chat_dbos._shutdown import WORKFLOW_TASKS
 
@@ -62,6 +63,36 @@ async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncG
         yield
     finally:
         await finish(partial(_shut_down, grace_seconds))
+
+
+@contextmanager
+def require_dbos() -> Generator[None]:
+    """Return a context manager that raises `UsageError` if its block needs DBOS and this process does not run DBOS."""
+    try:
+        yield
+    except dbos_errors.DBOSException as error:
+        # DBOS raises its base class if it was not launched. Its other errors have classes of their own.
+        if type(error) is not dbos_errors.DBOSException:
+            raise
+        msg = (
+            f"DBOS does not run in this process ({error.message}): call this inside `async with launched(config)`, or, "
+            "to wake a workflow of another process, pass a DBOSClient"
+        )
+        raise UsageError(msg) from error
+
+
+@contextmanager
+def require_free_name(name: str) -> Generator[None]:
+    """Return a context manager that raises `UsageError` if its block registers a workflow under a name that is taken.
+
+    Args:
+        name: name of the workflow in DBOS.
+    """
+    try:
+        yield
+    except dbos_errors.DBOSException as error:
+        msg = f"another kind of workflow has the name {name!r}: pass another name=..."
+        raise UsageError(msg) from error
 
 
 async def _shut_down(grace_seconds: float) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from chat_core.arguments import require_text
+from chat_core.arguments import require_text, require_type
 from dbos import DBOS, DBOSClient, WorkflowStatus
+
+from chat_dbos.launch import require_dbos
 
 TOPIC = "decided"
 LIVE = ["PENDING", "ENQUEUED", "DELAYED"]
@@ -25,6 +27,9 @@ async def decided(conversation_id: str, client: DBOSClient | None = None) -> int
     Args:
         conversation_id: id of the conversation in the store.
         client: needed in a process that does not run DBOS, such as a web server. Default: the DBOS of this process.
+
+    Raises:
+        UsageError: `client` is missing, and this process does not run DBOS.
     """
     target = DBOS if client is None else client
     found = [status.workflow_id for status in await workflows_of(conversation_id, client, live=True)]
@@ -43,12 +48,15 @@ async def workflows_of(
         client: needed in a process that does not run DBOS. Default: the DBOS of this process.
         live: whether to return only workflows that have not ended, instead of all workflows.
     """
-    return await (DBOS if client is None else client).list_workflows_async(
-        workflow_id_prefix=prefix_of(conversation_id),
-        status=LIVE if live else None,
-        load_input=False,
-        load_output=False,
-    )
+    if client is not None:
+        require_type("client", client, DBOSClient, "a DBOSClient, or None")
+    with require_dbos():
+        return await (DBOS if client is None else client).list_workflows_async(
+            workflow_id_prefix=prefix_of(conversation_id),
+            status=LIVE if live else None,
+            load_input=False,
+            load_output=False,
+        )
 
 
 def prefix_of(conversation_id: str) -> str:

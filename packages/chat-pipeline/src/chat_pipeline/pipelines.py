@@ -12,10 +12,18 @@ from pathlib import Path
 from typing import Final, TypeAlias, final
 
 from chat_core import json
-from chat_core.arguments import require_items, require_name, require_optional_text, require_type
+from chat_core.arguments import (
+    require_items,
+    require_name,
+    require_number,
+    require_optional_text,
+    require_text,
+    require_type,
+    require_whole,
+)
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue, find_fault
-from chat_dbos import WORKFLOW_TASKS
+from chat_dbos import WORKFLOW_TASKS, require_dbos, require_free_name
 from dbos import DBOS, DBOSContextSetAuth, SetWorkflowID, WorkflowSerializationFormat
 
 from chat_pipeline._outcomes import ENDED, CompletedTask, Outcome
@@ -65,7 +73,8 @@ class Pipelines:
     """An engine that executes workflows as durable runs.
 
     Create the object before DBOS is launched, with the same arguments in every worker. A worker can recover a run only
-    if it has created the `Pipelines` object with the same `name`.
+    if it has created the `Pipelines` object with the same `name`. Methods that use runs raise `UsageError` in a process
+    that does not run DBOS.
 
     Args:
         runtimes: runtimes that workflows may use, in addition to `passthrough` and `transform`.
@@ -73,7 +82,7 @@ class Pipelines:
         limits: limits of each run.
 
     Raises:
-        UsageError: two runtimes have the same name.
+        UsageError: two runtimes have the same name, or `name` belongs to a workflow of another kind.
     """
 
     def __init__(
@@ -87,8 +96,11 @@ class Pipelines:
         require_name("name", name)
         self._runtimes = _index_runtimes([Passthrough(), Transform(), *runtimes])
         self._name = name
+        if limits is not None:
+            require_type("limits", limits, PipelineLimits, "PipelineLimits(...), or None")
         self._limits = limits or PipelineLimits()
-        self._workflow = self._register_workflow()
+        with require_free_name(name):
+            self._workflow = self._register_workflow()
 
     def parse(self, text: str, *, file: str = "workflow.toml") -> Workflow:
         """Check the TOML text of a workflow, and return the workflow.
@@ -152,7 +164,9 @@ class Pipelines:
         Raises:
             UsageError: there is no such run.
         """
-        found = await DBOS.list_workflows_async(workflow_ids=[run_id], name=self._name, load_output=False)
+        require_text(run_id=run_id)
+        with require_dbos():
+            found = await DBOS.list_workflows_async(workflow_ids=[run_id], name=self._name, load_output=False)
         if not found:
             msg = f"there is no run {run_id!r}"
             raise UsageError(msg)
@@ -193,9 +207,12 @@ class Pipelines:
             limit: maximum number of runs that are read, including runs of other workflows.
         """
         _require_owner(owner)
-        found = await DBOS.list_workflows_async(
-            name=self._name, user=owner, limit=limit, sort_desc=True, load_output=False
-        )
+        require_optional_text(workflow=workflow)
+        require_whole("limit", limit, 1)
+        with require_dbos():
+            found = await DBOS.list_workflows_async(
+                name=self._name, user=owner, limit=limit, sort_desc=True, load_output=False
+            )
         runs = [describe_run(item, await DBOS.list_workflow_steps_async(item.workflow_id)) for item in found]
         return [run for run in runs if workflow in {None, run.workflow}]
 
@@ -209,6 +226,7 @@ class Pipelines:
         Raises:
             UsageError: there is no such run.
         """
+        require_number("every", every)
         previous: tuple[str, Mapping[str, TaskStatus]] | None = None
         while True:
             run = await self.find(run_id)
@@ -247,6 +265,7 @@ class Pipelines:
             UsageError: there is no such run or task, or the run has not ended.
             WorkflowFileError: the workflow uses a runtime or a folder that no longer exists.
         """
+        require_optional_text(from_task=from_task)
         run = await self.find(run_id)
         if run.state in {"running", "waiting"}:
             msg = f"the run {run_id!r} has not ended: cancel it, or wait for its end"
@@ -278,7 +297,7 @@ class Pipelines:
             raise UsageError(msg)
         _require_owner(owner)
         # DBOS stores the user of a workflow, restores it after a crash, and can list the workflows of a user.
-        with SetWorkflowID(run_id), DBOSContextSetAuth(owner, None):
+        with require_dbos(), SetWorkflowID(run_id), DBOSContextSetAuth(owner, None):
             await DBOS.start_workflow_async(self._workflow, workflow.name, workflow.source, given, reused)
         return run_id
 

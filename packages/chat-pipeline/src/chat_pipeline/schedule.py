@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeAlias, final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from chat_core.arguments import require_text
+from chat_core.arguments import require_text, require_time
 from chat_core.errors import UsageError
 from cronsim import CronSim, CronSimError
 
@@ -73,6 +73,7 @@ class Schedule:
         Args:
             time: a time with a time zone.
         """
+        require_time("time", time)
         for found in CronSim(self.cron, time.astimezone(ZoneInfo(self.timezone))):
             # In an hour that exists twice, the search may return the first of two equal times, which has passed.
             if (result := found.astimezone(UTC)) > time:
@@ -88,6 +89,8 @@ class Schedule:
             last: time of the last run, or the time since which the schedule exists.
             now: the current time.
         """
+        require_time("last", last)
+        require_time("now", now)
         found: datetime | None = None
         start = max(last, now - _NEAR)
         time = self.next_after(start)

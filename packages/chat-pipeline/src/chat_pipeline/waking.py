@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from chat_core.arguments import require_callable, require_text
+from chat_core.arguments import require_callable, require_text, require_type
+from chat_dbos import require_dbos
 from chat_store import ConversationStore
 from dbos import DBOS, DBOSClient
 
@@ -47,12 +48,21 @@ async def wake_run(conversation_id: str, client: DBOSClient | None = None) -> bo
         conversation_id: id of the conversation in the store.
         client: a DBOS client, needed in a process that does not run DBOS, such as a web server. Default: the DBOS
             instance of this process.
+
+    Raises:
+        UsageError: `client` is missing, and this process does not run DBOS.
     """
+    if client is not None:
+        require_type("client", client, DBOSClient, "a DBOSClient, or None")
     run_id = run_of(conversation_id)
     target = DBOS if client is None else client
-    if run_id is None or not await target.list_workflows_async(
-        workflow_ids=[run_id], status=LIVE, load_input=False, load_output=False
-    ):
+    if run_id is None:
+        return False
+    with require_dbos():
+        found = await target.list_workflows_async(
+            workflow_ids=[run_id], status=LIVE, load_input=False, load_output=False
+        )
+    if not found:
         return False
     await target.send_async(run_id, "decided", TOPIC)
     return True

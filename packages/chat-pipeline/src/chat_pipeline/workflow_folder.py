@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, final
 
-from chat_core.arguments import require_number, require_path, require_type
+from chat_core.arguments import require_number, require_path, require_text, require_type
 from chat_core.clock import utc_now
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
+from chat_dbos import require_dbos
 from dbos import DBOS
 
 from chat_pipeline._folder_schedules import (
@@ -162,6 +163,7 @@ class WorkflowFolder:
             UsageError: there is no such workflow, or the schedule has another value of `missed` than `"run-once"`.
             OSError: the file of the schedule cannot be written.
         """
+        require_text(workflow=workflow)
         require_type("schedule", schedule, Schedule, "a Schedule")
         if schedule.missed != "run-once":
             msg = f"an added schedule must have missed='run-once', not {schedule.missed!r}"
@@ -299,9 +301,10 @@ class WorkflowFolder:
 
 async def _last_run(prefix: str) -> datetime | None:
     """Return the scheduled time of the last run of a schedule, or None if there was none."""
-    found = await DBOS.list_workflows_async(
-        workflow_id_prefix=prefix, sort_desc=True, limit=1, load_input=False, load_output=False
-    )
+    with require_dbos():
+        found = await DBOS.list_workflows_async(
+            workflow_id_prefix=prefix, sort_desc=True, limit=1, load_input=False, load_output=False
+        )
     if not found:
         return None
     return datetime.strptime(found[0].workflow_id.removeprefix(prefix), _STAMP).replace(tzinfo=UTC)
