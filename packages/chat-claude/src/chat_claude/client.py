@@ -11,7 +11,8 @@ from functools import partial
 from typing import Final, Self, final
 from urllib.parse import quote
 
-from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus
+from chat_core.arguments import require_items, require_type
+from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus, require_batch
 from chat_core.errors import ProviderError, UnsupportedOptionError
 from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Turn
@@ -219,6 +220,7 @@ class ClaudeProvider(TransportProvider):
         Raises:
             ChatError: the batch was rejected, or it is unknown whether the server has received it.
         """
+        require_batch(requests, name)
         request = self._create_request(self._batches_path(), encode_batch(requests, name), NO_OPTIONS)
         id_ = await self.fetch_decoded(request, partial(parse_id, provider=self._dialect.provider))
         return Batch(id_, name, batch_data(requests))
@@ -234,6 +236,7 @@ class ClaudeProvider(TransportProvider):
             BatchInDoubtError: a batch with the same number of requests is still processed.
             ChatError: the request failed.
         """
+        require_items("requests", requests, BatchRequest, "a sequence of requests from encode_batch_request()")
         doubtful: list[Batch] = []
         for listed in await self._list_batches(since):
             batch = Batch(listed.id, name, batch_data(requests))
@@ -271,6 +274,7 @@ class ClaudeProvider(TransportProvider):
         Raises:
             ChatError: the request failed.
         """
+        require_type("batch", batch, Batch, "a Batch, such as BatchHandle.batch")
         read = partial(decode_status, provider=self._dialect.provider)
         return await self.fetch_decoded(self._get(f"/{quote(batch.id, safe='')}"), read)
 
@@ -280,6 +284,7 @@ class ClaudeProvider(TransportProvider):
         Raises:
             ChatError: the results cannot be read.
         """
+        require_type("batch", batch, Batch, "a Batch, such as BatchHandle.batch")
         request = self._get(f"/{quote(batch.id, safe='')}/results", stream=True)
         return self.open_lines(request, partial(decode_item, batch=batch, dialect=self._dialect))
 
@@ -289,6 +294,7 @@ class ClaudeProvider(TransportProvider):
         Raises:
             ChatError: the request failed.
         """
+        require_type("batch", batch, Batch, "a Batch, such as BatchHandle.batch")
         path = f"{self._batches_path()}/{quote(batch.id, safe='')}/cancel"
         await self.fetch(self.endpoint.request(path, b"", None, stream=False))
 

@@ -16,7 +16,7 @@ from chat_core.errors import PendingToolsError, UnsupportedOptionError, Unsuppor
 from chat_core.json import dump_bytes, dumps
 from chat_core.messages import File, Messages, Tool, Turn, View
 from chat_core.options import ChatOptions
-from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
+from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations, require_request
 from chat_core.wire.instructions import instruction_turns
 from chat_core.wire.shapes import Json
 
@@ -81,6 +81,7 @@ def encode(
         UnsupportedOptionError: Claude, or this model, does not support an option.
         UsageError: options contradict each other, or there is no message to send.
     """
+    require_request(messages, tools, options, structured_output)
     view = messages.view()
     settings = resolve_settings(view, tools, options, structured_output, dialect)
     fields = dict(settings.fields)
@@ -106,6 +107,7 @@ def encode_count(
         structured_output: schema of the structured output, or `None` for text.
         dialect: the request format for the model on its platform.
     """
+    require_request(messages, tools, options, structured_output)
     view = messages.view()
     settings = resolve_settings(view, tools, options, structured_output, dialect)
     fields = {name: value for name, value in settings.fields.items() if name in COUNT_FIELDS}

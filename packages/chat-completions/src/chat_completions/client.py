@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar, final
 
+from chat_core.arguments import require_type
 from chat_core.errors import ChatError, ProviderError, TransportError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
@@ -112,6 +113,7 @@ class _Provider(TransportProvider):
         Raises:
             ChatError: the body reports an error, or is not a response.
         """
+        require_type("body", body, bytes, "bytes")
         return decode(body, self._dialect.provider, finish_reasons=self._dialect.finish_reasons)
 
     @asynccontextmanager

@@ -17,7 +17,7 @@ from typing import Final
 from chat_core.errors import InvalidResponseError, UnsupportedOptionError
 from chat_core.json import dump_bytes
 from chat_core.options import ChatOptions
-from chat_core.provider import EmbeddingsResponse
+from chat_core.provider import EmbeddingsResponse, require_embeddings_request
 from chat_core.usage import Usage
 from chat_core.wire.shapes import is_list, is_object, mapping, parse_body
 from chat_core.wire.strict import strict_schema
@@ -87,6 +87,7 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Di
     Raises:
         UnsupportedOptionError: an option applies only to chats, or requests a number format other than floats.
     """
+    require_embeddings_request(texts, options)
     options.refuse(f"{dialect.provider} (embeddings)", *_CHAT_ONLY)
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
     body: dict[str, object] = {"model": dialect.model, "input": list(texts)}

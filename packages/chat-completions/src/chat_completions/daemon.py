@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Self, final
 from urllib.parse import urlsplit
 
-from chat_core.arguments import require_text
+from chat_core.arguments import require_text, require_type
 from chat_core.errors import InvalidResponseError, NotFoundError, StreamTruncatedError, TransportError, UsageError
 from chat_core.json import dump_bytes, loads
 from chat_core.transport.protocol import Transport
@@ -112,6 +112,9 @@ class Pull:
     __slots__ = ("_batches", "_ended", "_endpoint", "_model", "_pending_events", "_pulled", "_stack", "_transport")
 
     def __init__(self, model: str, endpoint: Endpoint, transport: Transport | None) -> None:
+        require_text(model=model)
+        require_type("endpoint", endpoint, Endpoint, "an Endpoint")
+        require_type("transport", transport, (Transport, type(None)), "a Transport (send, stream, aclose) or None")
         self._model = model
         self._endpoint = endpoint
         self._transport = transport

@@ -14,7 +14,7 @@ from chat_core.json import dump_bytes, dumps
 from chat_core.messages import Messages, Role, Text, Turn, View
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
-from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
+from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations, require_request
 from chat_core.wire.instructions import instruction_text, instruction_turns, leading_system_turns
 from chat_core.wire.strict import requires_all, strict_schema
 
@@ -61,6 +61,7 @@ def encode(
         UnsupportedOptionError: the API, or this dialect, does not support an option.
         UsageError: `tool_choice` names a tool that is not declared.
     """
+    require_request(messages, tools, options, structured_output)
     extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
     declared = _encode_tools(tools, extras, dialect)
     options.refuse(dialect.provider, *dialect.refuses, *(() if dialect.top_k else ("top_k",)))

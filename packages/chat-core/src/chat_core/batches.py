@@ -6,18 +6,22 @@ conversations of a chat, use the package `chat_batches`, which is based on this 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias, final, runtime_checkable
+from typing import Final, Literal, Protocol, TypeAlias, final, runtime_checkable
 
 from chat_core import errors
+from chat_core.arguments import argument_error, require_items
 from chat_core.errors import ChatError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import CompletionProvider, OutputSchema, ToolDeclarations
 from chat_core.usage import NO_USAGE, Usage
+
+_NAME: Final = re.compile("[A-Za-z0-9]{1,48}")
 
 BatchState: TypeAlias = Literal["running", "cancelling", "ended"]
 """The states of a batch. A batch that is `cancelling` is still processed until the server has stopped it."""
@@ -180,6 +184,18 @@ class BatchProvider(CompletionProvider, Protocol):
             ChatError: the request failed.
         """
         ...
+
+
+def require_batch(requests: object, name: object) -> None:
+    """Raise `UsageError` unless the arguments of `BatchProvider.submit_batch()` are valid.
+
+    Args:
+        requests: encoded requests.
+        name: name of the batch.
+    """
+    require_items("requests", requests, BatchRequest, "a sequence of requests from encode_batch_request()")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise argument_error("name", "1 to 48 letters and digits, such as uuid4().hex", name)
 
 
 def request_id(name: str, index: int) -> str:

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, final, overload, runtime_checkable
 
-from chat_core.arguments import require_items
+from chat_core.arguments import require_items, require_type
 from chat_core.deltas import FilePart, ReasoningDelta, StructuredPart, TextDelta, ToolCallDelta
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages, Turn
@@ -375,3 +375,31 @@ class EmbeddingsProvider(Protocol):
             ChatError: the request failed; `usage` has the reported usage.
         """
         ...
+
+
+def require_request(messages: object, tools: object, options: object, structured_output: object) -> None:
+    """Raise `UsageError` unless the arguments of `CompletionProvider.complete()` have the right types.
+
+    Encoders call this function once per request, for applications that call a provider without a chat.
+
+    Args:
+        messages: the conversation to send.
+        tools: tools that the model may call.
+        options: settings of the request.
+        structured_output: schema of the structured output, or `None` for text.
+    """
+    require_type("messages", messages, Messages, "Messages, such as Messages.from_user('Hello')")
+    require_type("tools", tools, ToolDeclarations, "ToolDeclarations, such as ToolDeclarations()")
+    require_type("options", options, ChatOptions, "ChatOptions, such as ChatOptions()")
+    require_type("structured_output", structured_output, (OutputSchema, type(None)), "an OutputSchema or None")
+
+
+def require_embeddings_request(texts: object, options: object) -> None:
+    """Raise `UsageError` unless the arguments of `EmbeddingsProvider.embed()` have the right types.
+
+    Args:
+        texts: the texts to embed.
+        options: settings of the request.
+    """
+    require_items("texts", texts, str, "a sequence of strings")
+    require_type("options", options, ChatOptions, "ChatOptions, such as ChatOptions()")

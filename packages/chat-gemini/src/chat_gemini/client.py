@@ -11,7 +11,8 @@ from functools import partial
 from typing import Final, Literal, Self, TypeVar, final
 from urllib.parse import quote, urlsplit
 
-from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus
+from chat_core.arguments import require_type
+from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus, require_batch
 from chat_core.errors import InvalidResponseError, ProviderError, UnsupportedOptionError, UsageError
 from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Turn
@@ -225,6 +226,7 @@ class GeminiProvider(_Client):
         Raises:
             ChatError: the batch was rejected, or it is unknown whether the server has received it.
         """
+        require_batch(requests, name)
         read = partial(decode_name, provider=self._dialect.provider)
         body = encode_inline(requests, name)
         if body is None:
@@ -282,6 +284,7 @@ class GeminiProvider(_Client):
         Raises:
             ChatError: the request failed.
         """
+        require_type("batch", batch, Batch, "a Batch, such as BatchHandle.batch")
         read = partial(decode_status, provider=self._dialect.provider)
         return await self.fetch_decoded(self._get(f"/{quote(batch.id, safe='/')}"), read)
 
@@ -292,6 +295,7 @@ class GeminiProvider(_Client):
         Raises:
             ChatError: the results cannot be read.
         """
+        require_type("batch", batch, Batch, "a Batch, such as BatchHandle.batch")
         provider = self._dialect.provider
         read = partial(decode_output, batch=batch, provider=provider)
         output = await self.fetch_decoded(self._get(f"/{quote(batch.id, safe='/')}"), read)
@@ -308,6 +312,7 @@ class GeminiProvider(_Client):
         Raises:
             ChatError: the request failed.
         """
+        require_type("batch", batch, Batch, "a Batch, such as BatchHandle.batch")
         await self.fetch(self.endpoint.request(f"/{quote(batch.id, safe='/')}:cancel", b"{}", None, stream=False))
 
     def _get(self, path: str, *, stream: bool = False) -> Request:

@@ -13,7 +13,7 @@ from chat_core.errors import InvalidResponseError, UnsupportedOptionError
 from chat_core.json import dump_bytes, loads
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
-from chat_core.provider import EmbeddingsResponse, OutputSchema, ToolDeclarations
+from chat_core.provider import EmbeddingsResponse, OutputSchema, ToolDeclarations, require_embeddings_request
 from chat_core.usage import Usage
 from chat_core.wire.shapes import Json, is_list, is_object, mapping, parse_body
 
@@ -61,6 +61,7 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Em
         UnsupportedOptionError: an option applies only to chat, or `texts` has several texts and the API method accepts
             only one text.
     """
+    require_embeddings_request(texts, options)
     options.refuse(f"{dialect.provider} (embeddings)", *CHAT_ONLY)
     extras = options.extra(EmbeddingOptions, dialect.provider) or EmbeddingOptions()  # noqa: S610 - not Django
     task = extras.task_type or dialect.task_type

@@ -18,7 +18,7 @@ from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Turn, View
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
-from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
+from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations, require_request
 from chat_core.wire.instructions import instruction_turns
 from chat_core.wire.shapes import Json, is_mapping
 
@@ -88,6 +88,7 @@ def encode(
         UnsupportedPartError: the API cannot represent a part of the history.
         UnsupportedOptionError: the API does not support an option, or cannot represent a schema.
     """
+    require_request(messages, tools, options, structured_output)
     extras = options.extra(GeminiOptions, dialect.provider)  # noqa: S610 - not Django
     declarations = encode_tools(tools, extras, dialect)
     view = messages.view()

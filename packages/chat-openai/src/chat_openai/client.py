@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, final
 from urllib.parse import quote
 
 from chat_completions import CompletionsOptions, CompletionsProvider
-from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus
+from chat_core.arguments import require_type
+from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus, require_batch
 from chat_core.errors import UnsupportedOptionError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions, ProviderOptions
@@ -154,6 +155,7 @@ class _ChatProvider(_WrappedProvider[WireT]):
         return self._wire.stream(messages, tools, self._with_extras(options), structured_output)
 
     def _with_extras(self, options: ChatOptions) -> ChatOptions:
+        require_type("options", options, ChatOptions, "ChatOptions, such as ChatOptions()")
         extras = self._extras
         return options if extras is None else replace(options, extras=merge_extras(options.extras, extras))
 
@@ -189,6 +191,7 @@ class _BatchingProvider(_ChatProvider[WireT]):
         Raises:
             ChatError: the batch was rejected, or it is unknown whether the server has received it.
         """
+        require_batch(requests, name)
         body, content_type = encode_upload(encode_lines(requests, name, self.BATCH_URL), name)
         upload = self.endpoint.request("/files", body, None, stream=False)
         headers = tuple([(key, content_type if key == "content-type" else value) for key, value in upload.headers])
@@ -252,6 +255,7 @@ class _BatchingProvider(_ChatProvider[WireT]):
 
 
 def _batch_path(batch: Batch) -> str:
+    require_type("batch", batch, Batch, "a Batch, such as BatchHandle.batch")
     return f"/batches/{quote(batch.id, safe='')}"
 
 

@@ -72,6 +72,7 @@ class ResponsesProvider(TransportProvider):
 
     def with_attempt(self, attempt: Attempt, /) -> Self:
         """Implement `AttemptAware.with_attempt`: wait for the background response that the last attempt has started."""
+        require_type("attempt", attempt, Attempt, "an Attempt")
         clone = copy(self)
         object.__setattr__(clone, "_started", started(attempt))
         return clone
@@ -163,6 +164,7 @@ class ResponsesProvider(TransportProvider):
         Raises:
             ChatError: the body reports an error, or is not a response.
         """
+        require_type("body", body, bytes, "bytes")
         return decode(body, self._dialect.provider)
 
     async def _complete(self, messages: Messages, composed: Composed, options: ChatOptions) -> Turn:

@@ -17,7 +17,7 @@ from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Role, Text, Turn, View
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, join_instructions
-from chat_core.provider import OutputSchema, ToolDeclarations
+from chat_core.provider import OutputSchema, ToolDeclarations, require_request
 from chat_core.wire.instructions import instruction_text, instruction_turns, leading_system_turns
 from chat_core.wire.parts import own_data
 from chat_core.wire.shapes import Json, mapping
@@ -124,6 +124,7 @@ def compose(
     Raises:
         PendingToolsError, UnsupportedPartError, UnsupportedOptionError: see `encode()`.
     """
+    require_request(messages, tools, options, structured_output)
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     if extras is not None and extras.store is not None and extras.store != dialect.store:
         dialect = replace(dialect, store=extras.store)
@@ -174,6 +175,7 @@ def encode_count(
     Raises:
         PendingToolsError, UnsupportedPartError, UnsupportedOptionError: see `encode()`.
     """
+    require_request(messages, tools, options, structured_output)
     extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
     view = messages.view()
     system = _system_text(view, options, dialect)

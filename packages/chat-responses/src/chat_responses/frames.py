@@ -28,7 +28,10 @@ UNKNOWN_STATUS: Final = 500
 
 @final
 class ResponsesFrames:
-    """Frame protocol of the Responses API, for `WebSocketTransport(ResponsesFrames())`."""
+    """Frame protocol of the Responses API, for `WebSocketTransport(ResponsesFrames())`.
+
+    The transport calls the methods for each request and frame, so their arguments are not checked.
+    """
 
     __slots__ = ()
 

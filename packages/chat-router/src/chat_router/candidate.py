@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Final, final
 
 from chat_core import ProviderMeta, Usage
+from chat_core.arguments import require_type
 
 from chat_router.breaker import Breaker, Circuit, Health
 from chat_router.prices import Price, known_cost, price_of
@@ -34,6 +35,8 @@ class Candidate:
 
     def __init__(self, model: object, meta: ProviderMeta, name: str, breaker: Breaker) -> None:
         """Create the candidate. Routers create the candidates that strategies receive."""
+        require_type("meta", meta, ProviderMeta, "a ProviderMeta")
+        require_type("breaker", breaker, Breaker, "a Breaker")
         self.model: object = model
         self.meta: ProviderMeta = meta
         self.name: str = name

@@ -24,7 +24,8 @@ from chat_core import (
     Turn,
     UsageError,
 )
-from chat_core.provider import FIRST_ATTEMPT, NO_TOOLS
+from chat_core.arguments import require_type
+from chat_core.provider import FIRST_ATTEMPT, NO_TOOLS, require_embeddings_request, require_request
 
 from chat_router.abilities import united_meta
 from chat_router.accounts import require_distinct_accounts
@@ -165,6 +166,7 @@ class Router:
         Args:
             attempt: number of the attempt, and the errors of earlier attempts.
         """
+        require_type("attempt", attempt, Attempt, "an Attempt")
         router = object.__new__(type(self))
         router._metadata = self._metadata
         router._selector = self._selector
@@ -189,6 +191,7 @@ class CompletionRouter(Router):
         Raises:
             ChatError: the model failed, or no model is available.
         """
+        require_request(messages, tools, options, structured_output)
         selector, attempt = self._selector, self._attempt
         selected = selector.select_at_once(options, attempt)
         if selected is None:
@@ -223,6 +226,7 @@ class ChatRouter(CompletionRouter):
         Raises:
             ChatError: the model failed, or no model is available; raised when the block is entered.
         """
+        require_request(messages, tools, options, structured_output)
         select = partial(
             self._selector.select, messages, tools, options, structured_output, self._attempt, streamed=True
         )
@@ -246,6 +250,7 @@ class EmbeddingsRouter(Router):
             UsageError: the models differ, so that their vectors cannot be compared. Nothing is sent.
             ChatError: the chosen server failed, or no server is available.
         """
+        require_embeddings_request(texts, options)
         require_equal_models(self.candidates)
         selected = await self._selector.select(_NO_MESSAGES, NO_TOOLS, options, None, self._attempt, texts=texts)
         try:

@@ -57,7 +57,11 @@ class InnerChat(SubchatDefinition):
         return False
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
-        """Convert the output of the chat to JSON and a list of files. By default, the output is the response text."""
+        """Convert the output of the chat to JSON and a list of files. By default, the output is the response text.
+
+        Raises:
+            TypeError: the output cannot be converted.
+        """
         return to_result(value)
 
     @abstractmethod

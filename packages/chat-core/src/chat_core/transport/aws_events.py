@@ -51,7 +51,7 @@ class AwsEvents:
         self._failure: TransportError | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Parse a chunk and return the events that it completes.
+        """Parse a chunk and return the events that it completes. The type of `chunk` is not checked, to save time.
 
         Raises:
             TransportError: with kind `protocol`: a checksum or a length is wrong, or a message exceeds the limit. If

@@ -23,7 +23,7 @@ class Framer(Protocol):
     """An incremental parser that splits a body into events. It does no I/O. Each body needs a new parser."""
 
     def feed(self, chunk: bytes, /) -> list[Event]:
-        """Parse a chunk and return the events that it completes.
+        """Parse a chunk and return the events that it completes. The type of `chunk` is not checked, to save time.
 
         Raises:
             TransportError: with kind `protocol`: the data violates the framing, or an event exceeds the limit.

@@ -49,7 +49,7 @@ class JsonArray:
         self._failure: TransportError | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Parse a chunk and return the events that it completes.
+        """Parse a chunk and return the events that it completes. The type of `chunk` is not checked, to save time.
 
         Raises:
             TransportError: with kind `protocol`: an element exceeds the limit, or the body is not one JSON array. If

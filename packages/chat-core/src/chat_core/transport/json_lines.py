@@ -30,7 +30,7 @@ class JsonLines:
         self._failure: TransportError | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Parse a chunk and return the events that it completes.
+        """Parse a chunk and return the events that it completes. The type of `chunk` is not checked, to save time.
 
         Raises:
             TransportError: with kind `protocol`: a line exceeds the limit. If the chunk also completes events, they

@@ -79,7 +79,7 @@ class SseParser:
         self._names: dict[bytes, str] = {}
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """Parse a chunk and return the events that it completes.
+        """Parse a chunk and return the events that it completes. The type of `chunk` is not checked, to save time.
 
         Raises:
             TransportError: with kind `protocol`: an event exceeds the limit. If the chunk also completes events, they
