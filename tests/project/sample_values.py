@@ -7,7 +7,7 @@ import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +15,8 @@ from typing import Any, Final, cast
 
 import chat_core
 import typing_extensions
+from chat_agents import AgentEngine, AgentFlow, BackgroundAgents, Delegation, Handoff, PromptFlow, SubAgent
+from chat_batches import Batches
 from chat_claude import ClaudeBuilder, ClaudeProvider
 from chat_completions import (
     GROQ,
@@ -36,13 +38,24 @@ from chat_completions import (
     vendor_builder,
 )
 from chat_core.approvals import ApprovalKeys, owner_may_decide
+from chat_core.batches import BatchProvider
+from chat_core.engine.subchat_report import InnerChat
 from chat_core.testing import MockTransport, ScriptedProvider
-from chat_core.tools import execute_all
-from chat_core.transport import Transport
+from chat_core.tools import FunctionTool, ToolOptions, declare, execute_all
+from chat_core.transport import Event, EventStream, Headers, Transport
+from chat_dbos import DurableChats
 from chat_gemini import GeminiBuilder, GeminiProvider
+from chat_inbox import Inbox
 from chat_openai import (
+    AllOf,
+    AnyOf,
+    ApprovalFor,
     AzureBuilder,
     AzureEndpointBuilder,
+    ClientToolSearch,
+    CodeInterpreter,
+    McpTools,
+    NativeTool,
     OpenAIBuilder,
     OpenAICompletionsBuilder,
     OpenAICompletionsProvider,
@@ -61,10 +74,16 @@ from chat_openai import (
     ReadyOpenAIResponsesBuilder,
     ReadyOpenRouterBuilder,
     ReadyOpenRouterCompletionsBuilder,
+    RemoteMcp,
+    Where,
 )
-from chat_realtime.sessions import GeminiLive, OpenAIRealtime
+from chat_pipeline import AgentRuntime, Pipelines, Schedule
+from chat_realtime import TalkInput, converse
+from chat_realtime.sessions import GeminiLive, OpenAIRealtime, RealtimeModel, RealtimeSession, connect
 from chat_responses import ResponsesBuilder, ResponsesProvider
-from chat_router import Budget, Price
+from chat_router import Budget, ChatEmbeddingsRouter, Price, Router
+from chat_service import Service
+from chat_store import ConversationStore, MemoryStore
 from chat_vertex import MetadataServer, TokenSource, VertexKeyBuilder
 
 MISSING: Final = object()
@@ -97,6 +116,34 @@ def _openrouter() -> ReadyOpenRouterBuilder:
     return OpenRouterBuilder().with_api_key("key").with_model("model")
 
 
+def _claude() -> ClaudeProvider:
+    builder = ClaudeBuilder().with_api_key("key").with_transport(MockTransport())
+    return builder.with_model("model").with_max_tokens(5).build()
+
+
+def _batches() -> Batches:
+    return Batches(chat_core.ChatBuilder().with_model(model := _claude()).build(), model)
+
+
+def _background_agents() -> BackgroundAgents[Any]:
+    agents = [SubAgent(name="agent", description="text", instructions="text")]
+    flow = PromptFlow("flow", "text", (), delegation=Delegation(agents=agents, background=MemoryStore()))
+    return AgentEngine(_provider()).background(flow)
+
+
+async def _no_events() -> AsyncIterator[Sequence[Event]]:
+    for _ in ():
+        yield _
+
+
+def _echo(text: str) -> str:
+    return text
+
+
+async def _refuse(_: object) -> None:
+    return None
+
+
 KNOWN: Final[Mapping[Any, Callable[[], object]]] = {
     str: lambda: "text",
     int: lambda: 1,
@@ -123,6 +170,41 @@ KNOWN: Final[Mapping[Any, Callable[[], object]]] = {
     chat_core.Chat: lambda: _chat_builder().build(),
     chat_core.StreamingChat: lambda: _chat_builder().build(),
     chat_core.ReadyChatBuilder: _chat_builder,
+    AgentFlow: lambda: PromptFlow("flow", "text"),
+    Handoff: lambda: Handoff(PromptFlow("flow", "text"), "text"),
+    BackgroundAgents: _background_agents,
+    BatchProvider: _claude,
+    Batches: _batches,
+    ConversationStore: MemoryStore,
+    FunctionTool: lambda: declare(_echo, ToolOptions(name="tool")),
+    InnerChat: lambda: _chat_builder().build().as_tool(name="tool", description="text").definitions()[0],
+    EventStream: lambda: EventStream(200, Headers(), _no_events()),
+    DurableChats: lambda: DurableChats(MemoryStore(), {}, name="sample chats"),
+    Pipelines: lambda: Pipelines(name="sample workflows"),
+    AgentRuntime: lambda: AgentRuntime(MemoryStore(), {}),
+    Schedule: lambda: Schedule("30 7 * * 1-5"),
+    Inbox: lambda: Inbox(MemoryStore(), authenticate=_refuse, may_decide=owner_may_decide),
+    Service: lambda: Service(
+        AgentEngine(_provider()),
+        PromptFlow("flow", "text"),
+        MemoryStore(),
+        authenticate=_refuse,
+        may_decide=owner_may_decide,
+    ),
+    TalkInput: lambda: converse(_chat_builder().build(), chat_core.Messages()).split()[0],
+    RealtimeModel: lambda: OpenAIRealtime("model", api_key="key"),
+    RealtimeSession: lambda: connect(
+        OpenAIRealtime("model", api_key="key"), _chat_builder().build(), chat_core.Messages()
+    ),
+    ChatEmbeddingsRouter: lambda: Router([_provider()]),
+    chat_core.ChatStream: lambda: _chat_builder().build().stream(chat_core.Messages.from_user("text")),
+    NativeTool: CodeInterpreter,
+    AllOf: lambda: AllOf(Where("key", "eq", "text")),
+    AnyOf: lambda: AnyOf(Where("key", "eq", "text")),
+    McpTools: lambda: McpTools(read_only=True),
+    ApprovalFor: lambda: ApprovalFor(always=McpTools(read_only=True)),
+    RemoteMcp: lambda: RemoteMcp(server_label="label", server_url=_URL),
+    ClientToolSearch: lambda: ClientToolSearch(parameters={"type": "object"}),
     ChatVendorBuilder: lambda: vendor_builder(GROQ),
     FixedVendorBuilder: lambda: vendor_builder(MISTRAL),
     SizedVendorBuilder: lambda: vendor_builder(TOGETHER),
@@ -151,7 +233,7 @@ KNOWN: Final[Mapping[Any, Callable[[], object]]] = {
     Budget: lambda: Budget(session=Decimal(1)),
     TokenSource: lambda: TokenSource(MetadataServer(), MockTransport()),
     VertexKeyBuilder: lambda: VertexKeyBuilder("key"),
-    ClaudeProvider: lambda: ClaudeBuilder().with_api_key("key").with_model("model").with_max_tokens(5).build(),
+    ClaudeProvider: _claude,
     OpenAIProvider: lambda: _openai().build(),
     OpenRouterProvider: lambda: _openrouter().build(),
     OpenAICompletionsProvider: lambda: _openai().with_completions().build(),

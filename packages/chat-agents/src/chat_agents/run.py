@@ -45,6 +45,7 @@ from chat_core import (
     Withhold,
 )
 from chat_core import Done as ChatDone
+from chat_core.arguments import require_type
 from chat_core.messages import Content
 from chat_core.options import ChatOptions, join_instructions
 from chat_store import ConversationClosedError, OpenConversation, UnknownConversationError
@@ -108,6 +109,7 @@ class AgentRun(Generic[PauseT_co]):
         inject: Mapping[Any, object] | None,
     ) -> None:
         """Prepare the run. The arguments are internal: call `AgentEngine.run()` instead."""
+        require_type("session", session, AgentSession, "an AgentSession")
         self._settings = settings
         self._session = session
         self._message = message

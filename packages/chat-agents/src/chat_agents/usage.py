@@ -93,6 +93,7 @@ class SessionUsage:
         Args:
             usage: tokens of the request.
         """
+        require_type("usage", usage, Usage, "a Usage")
         tokens = _request_tokens(usage)
         return cls(0, tokens, {UNKNOWN: tokens})
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, Never, cast, final
 from uuid import uuid4
 
 import anyio
+from chat_core.arguments import require_items, require_text, require_time, require_type
 from chat_core.batches import Batch, BatchProvider, BatchRequest, BatchStatus
 from chat_core.chat import Chat
 from chat_core.conversation import Conversation
@@ -59,6 +60,7 @@ class Batches(Generic[OutT_co, PauseT_co]):
     __slots__ = ("_chat", "_model", "_preparing")
 
     def __init__(self, chat: Chat[OutT_co, PauseT_co], model: BatchProvider) -> None:
+        require_type("chat", chat, Chat, "a chat")
         if not isinstance(cast("object", model), BatchProvider):
             msg = f"{type(model).__name__} has no batches: use a model of Anthropic, OpenAI or Gemini"
             raise UsageError(msg)
@@ -89,6 +91,7 @@ class Batches(Generic[OutT_co, PauseT_co]):
             UsageError: `conversations` is empty, or a conversation needs no request.
             ChatError: the batch was not submitted, or it is unknown whether the provider has received the batch.
         """
+        require_type("conversations", conversations, Mapping, "a mapping of ids to conversations")
         prepared = [
             await self.prepare(id_, target, options=options, inject=inject) for id_, target in conversations.items()
         ]
@@ -114,6 +117,7 @@ class Batches(Generic[OutT_co, PauseT_co]):
             UsageError: the conversation needs no request, because it is already answered or its tool calls are waiting.
             ChatError: the run failed before its request.
         """
+        require_text(id=id)
         try:
             result = await self._preparing.complete(target, options=options, inject=inject)
         except CapturedRequestError as captured:
@@ -133,6 +137,8 @@ class Batches(Generic[OutT_co, PauseT_co]):
             UsageError: `prepared` is empty.
             ChatError: the batch was not submitted, or it is unknown whether the provider has received the batch.
         """
+        _require_prepared(prepared)
+        require_text(name=name)
         if not prepared:
             msg = "a batch needs at least one conversation"
             raise UsageError(msg)
@@ -157,6 +163,10 @@ class Batches(Generic[OutT_co, PauseT_co]):
             BatchInDoubtError: it is unknown whether the provider has the batch.
             ChatError: the request failed.
         """
+        _require_prepared(prepared)
+        _require_members(members)
+        require_text(name=name)
+        require_time("since", since)
         requests = [item.request for item in prepared]
         batch = await self._model.find_batch(requests, name=name, size=len(members), since=since)
         return None if batch is None else self.handle(batch, members)
@@ -168,6 +178,8 @@ class Batches(Generic[OutT_co, PauseT_co]):
             batch: the batch at the provider.
             members: conversations of the batch.
         """
+        require_type("batch", batch, Batch, "a Batch")
+        _require_members(members)
         meta = self._model.metadata
         return BatchHandle(meta.name, meta.model, batch, tuple(members))
 
@@ -247,6 +259,7 @@ class Batches(Generic[OutT_co, PauseT_co]):
             UsageError: `target` is a plain `Messages` object that already ends with the answer.
             ChatError: the request failed in the batch, or the run failed.
         """
+        require_type("result", result, BatchResult, "a BatchResult, from `async for result in results`")
         if result.turn is None:
             raise result.error or UsageError(f"the result of {result.id!r} has neither a turn nor an error")
         chat = self._chat.with_model(AnsweringModel(self._model, result.turn, result.member))
@@ -263,10 +276,19 @@ class Batches(Generic[OutT_co, PauseT_co]):
         await self._model.cancel_batch(batch.batch)
 
     def _require_own(self, batch: BatchHandle) -> None:
+        require_type("batch", batch, BatchHandle, "a BatchHandle, from submit() or BatchHandle.from_json()")
         meta = self._model.metadata
         if batch.provider != meta.name:
             msg = f"batch {batch.id} was submitted to the provider {batch.provider!r}, not to {meta.name!r}"
             raise UsageError(msg)
+
+
+def _require_prepared(prepared: object) -> None:
+    require_items("prepared", prepared, PreparedRequest, "a sequence of requests from prepare()")
+
+
+def _require_members(members: object) -> None:
+    require_items("members", members, BatchMember, "a sequence of BatchMember objects")
 
 
 def new_name() -> str:

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final, Generic, Never, final
 
+from chat_core.arguments import require_callable, require_items, require_text, require_type
 from chat_core.batches import BatchOutcome, BatchStatus
 from chat_core.clock import utc_now
 from chat_core.errors import BatchInDoubtError, ChatError, ConflictError, LeaseLostError, ProviderError, UsageError
@@ -67,6 +68,10 @@ class BatchJobs(Generic[OutT, PauseT]):
         kind: str = KIND,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
+        require_type("store", store, ConversationStore, "a store of conversations")
+        require_type("batches", batches, Batches, "a Batches object")
+        require_text(kind=kind)
+        require_callable("now", now, "a function that returns the current time")
         self._store = store
         self._batches = batches
         self._kind = kind
@@ -83,6 +88,7 @@ class BatchJobs(Generic[OutT, PauseT]):
             ConversationExistsError: a batch or a conversation with this id is stored already.
             UsageError: `conversations` is empty or contains an id twice.
         """
+        require_items("conversations", conversations, str, "a sequence of ids")
         ids = list(conversations)
         if not ids or len(set(ids)) < len(ids):
             msg = f"a batch needs at least one conversation, and each only once, not {ids!r}"
@@ -107,6 +113,7 @@ class BatchJobs(Generic[OutT, PauseT]):
             Exception: the provider or the store cannot be reached, or a conversation is busy or its run failed. The
                 other conversations were answered. The job is tried again later.
         """
+        require_type("job", job, StoredJob, "a job, from `async with store.take_job(...) as job`")
         record = await self._record(job.conversation)
         if record.outcome is not None:
             await self._store.close(job.conversation)

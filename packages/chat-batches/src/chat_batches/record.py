@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Self, TypeAlias, cast, final
 
+from chat_core.arguments import require_type
 from chat_core.batches import BatchOutcome
 from chat_store import ConversationMeta
 
@@ -91,6 +92,7 @@ class BatchReport:
     @classmethod
     def of(cls, record: BatchRecord) -> Self:
         """Create the report from a record."""
+        require_type("record", record, BatchRecord, "a BatchRecord")
         state: ReportState = "queued"
         if record.outcome is not None:
             state = "ended"

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Self, final
 
+from chat_core.arguments import require_type
 from chat_core.batches import BatchItem, BatchStatus
 from chat_core.errors import BatchCancelledError, BatchExpiredError, ChatError, StreamTruncatedError
 from chat_core.messages import Turn
@@ -58,6 +59,7 @@ class BatchResults:
     __slots__ = ("_found", "_handle", "_items", "_lines", "_missing", "_status")
 
     def __init__(self, handle: BatchHandle, status: BatchStatus, items: AsyncIterator[BatchItem]) -> None:
+        require_type("handle", handle, BatchHandle, "a BatchHandle")
         self._handle = handle
         self._status = status
         self._items = items

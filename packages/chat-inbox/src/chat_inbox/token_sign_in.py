@@ -10,6 +10,7 @@ from typing import Final, final
 
 from chat_core import Wait
 from chat_core.approvals import Principal
+from chat_core.arguments import require_type
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -55,10 +56,12 @@ class TokenSignIn:
 
     def may_decide(self, principal: Principal, _wait: Wait, /) -> bool:
         """Return whether a principal is the person whom the token signs in. This person may decide every call."""
+        require_type("principal", principal, Principal, "a Principal")
         return principal.name == self._person
 
     async def authenticate(self, request: Request) -> str | None:
         """Return the name of the person if a local request has the token in its URL, cookie or header, else None."""
+        require_type("request", request, Request, "a Request of Starlette")
         host = request.headers.get("host", "")
         if request.client is None or not _is_loopback(request.client.host) or not _LOCAL_HOST.fullmatch(host):
             return None

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Generic, Never, Protocol, Self, final
 
 from chat_core import ChatResponse, Part, Paused
+from chat_core.arguments import require_type
 from typing_extensions import TypeVar
 
 from chat_realtime.events import TalkEvent
@@ -65,6 +66,7 @@ class TalkOutput(Generic[OutT_co, PauseT_co]):
 
     def __init__(self, talk: AsyncIterator[TalkEvent[OutT_co, PauseT_co]], /) -> None:
         """Create the handle. Applications call `Talk.split()` instead."""
+        require_type("talk", talk, AsyncIterator, "an async iterator, such as a Talk")
         self._read = talk.__anext__
 
     def __aiter__(self) -> Self:

@@ -22,7 +22,7 @@ from chat_core import (
     Usage,
     UsageError,
 )
-from chat_core.arguments import require_whole
+from chat_core.arguments import require_type, require_whole
 from chat_core.engine.tasks import RunTaskGroup
 from typing_extensions import TypeVar
 
@@ -105,6 +105,7 @@ class Talk(Generic[OutT_co, PauseT_co]):
 
     def __init__(self, driver: TalkDriver[OutT_co, PauseT_co], /) -> None:
         """Create the talk. Applications call `converse()` instead."""
+        require_type("driver", driver, TalkDriver, "a TalkDriver; call converse() instead")
         self._driver = driver
         self._group = RunTaskGroup()
         self._was_entered = False

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from inspect import iscoroutinefunction
-from typing import Any, Final, Protocol, Self, cast, final
+from typing import Any, Final, Protocol, Self, cast, final, runtime_checkable
 
 import anyio
 from chat_agents import AgentEngine, AgentFlow
@@ -80,6 +80,7 @@ def no_jobs(_meta: ConversationMeta, /) -> Sequence[Job]:
     return ()
 
 
+@runtime_checkable
 class Workflows(Protocol):
     """The workflows of a service, without the packages that execute them. `ServiceWorkflows` implements it."""
 
@@ -154,6 +155,11 @@ class Service:
             msg = f"may_decide must be a plain function, such as owner_may_decide, not {may_decide!r}"
             raise UsageError(msg)
         require_type("engine", engine, AgentEngine, "an AgentEngine")
+        require_type("store", store, ConversationStore, "a store of conversations")
+        if settings is not None:
+            require_type("settings", settings, ServiceSettings, "ServiceSettings(...), or None")
+        if workflows is not None:
+            require_type("workflows", workflows, Workflows, "ServiceWorkflows(...), or None")
         engine.chat(flow)  # refuses a flow with a `Handoff`
         self._authenticate = authenticate
         self._settings = settings or ServiceSettings()

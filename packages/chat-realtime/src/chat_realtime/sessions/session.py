@@ -15,6 +15,7 @@ from chat_core import (
     Usage,
     UsageError,
 )
+from chat_core.arguments import require_number
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.wire.instructions import instruction_text
 from typing_extensions import TypeVar
@@ -271,6 +272,7 @@ class RealtimeSession(Generic[PauseT_co]):
         Raises:
             UsageError: `seconds` is negative.
         """
+        require_number("seconds", seconds)
         if seconds < 0:
             msg = f"report_played() needs a duration that is not negative, not {seconds!r}"
             raise UsageError(msg)
