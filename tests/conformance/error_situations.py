@@ -34,7 +34,7 @@ BROKEN: Final = "{p}: {at}: the connection broke (…); try again, or allow more
 AGAIN: Final = "try again, or allow more retries with with_retry()"
 API: Final = "check that the base URL and the model belong to this API"
 ENDED: Final = (
-    f"the stream of {{p}} ended after 0 bytes without %s; usage so far: 0 in, 0 out ({{at}}) (next step: {AGAIN})"
+    f"the stream of {{p}} ended after 0 bytes without %s; usage so far: not reported ({{at}}) (next step: {AGAIN})"
 )
 TRUNCATED: Final = {
     "claude": f"{{p}}: the stream ended after 0 bytes without `message_stop` ({{at}}) (next step: {AGAIN})",

@@ -257,7 +257,7 @@ class EventDecoder(ABC):
         partial = self.partial()
         msg = (
             f"the stream of {self.provider} ended after {self.received} bytes without {self.TERMINATOR}"
-            f"{lost_calls(calls)}; usage so far: {partial.usage}"
+            f"{lost_calls(calls)}; usage so far: {partial.usage or 'not reported'}"
         )
         return self.with_partial(StreamTruncatedError(msg, partial=partial))
 
