@@ -54,6 +54,14 @@ def test_the_links_of_a_page_resolve(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=module_id)
+def test_the_examples_of_a_page_import_names_explicitly(page: Path) -> None:
+    # `from chat_core import *` would replace names of other libraries, such as `fastapi.File`.
+    shown = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+    assert re.findall(r"^\s*from \S+ import \*", shown, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=module_id)
 def test_the_commands_of_a_page_are_existing_sessions(page: Path) -> None:
     named = set(re.findall(r"python3? run\.py ([a-z]\w*)", page.read_text(encoding="utf-8")))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -9,11 +11,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
-from .workspace import ROOT
+from .workspace import ROOT, tree_of
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +174,29 @@ def test_sampled_cases_are_deterministic_and_all_run_in_thorough_mode(
     assert [line for line in first.splitlines() if "::" in line] == [
         line for line in again.splitlines() if "::" in line
     ]
+
+
+def test_a_session_installs_its_packages_only_if_their_files_have_changed(tmp_path: Path) -> None:
+    # Importing noxfile.py would change the environment of this process.
+    wanted = {"_install", "_state"}
+    functions = [item for item in tree_of(ROOT / "noxfile.py").body if getattr(item, "name", "") in wanted]
+    (tmp_path / "package").mkdir()
+    for name in ("VERSION", "pyproject.toml", "runtime.txt", "build.txt", "package/pyproject.toml"):
+        (tmp_path / name).write_text("1")
+    names: dict[str, Any] = {
+        "Path": Path, "sys": sys, "hashlib": hashlib, "ROOT": tmp_path, "LOCKS": tmp_path,
+        "PACKAGES": {"package": "package"}, "_tell_uv_what_pip_knows": lambda: None,
+    }  # fmt: skip
+    exec(compile(ast.Module(functions, []), "noxfile.py", "exec"), names)  # noqa: S102 - code of this project
+    commands: list[tuple[str, ...]] = []
+    session = SimpleNamespace(
+        virtualenv=SimpleNamespace(location=tmp_path), install=lambda *words, **_: commands.append(words)
+    )
+
+    names["_install"](session)
+    assert len(commands) == 2
+    names["_install"](session)
+    assert len(commands) == 2
+    (tmp_path / "runtime.txt").write_text("2")
+    names["_install"](session)
+    assert len(commands) == 4

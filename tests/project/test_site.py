@@ -94,3 +94,31 @@ def test_an_escaped_bar_in_table_code_is_shown_without_a_backslash(site: ModuleT
     config = SimpleNamespace(docs_dir=str(ROOT / "docs"))
 
     assert site.on_page_markdown(written, page=page, config=config, files=None) == read
+
+
+def contrast(first: str, second: str) -> float:
+    """Return the contrast of two colors (WCAG 2.1, definition of contrast ratio)."""
+
+    def luminance(color: str) -> float:
+        parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        red, green, blue = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted([luminance(first), luminance(second)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_colors_of_links_have_enough_contrast() -> None:
+    style = (ROOT / "docs" / "assets" / "site.css").read_text(encoding="utf-8")
+    primary = re.findall(r"--md-primary-fg-color: (#\w{6});", style)
+    light, dark = re.findall(r"--md-typeset-a-color: (#\w{6});", style)
+
+    assert min(contrast(color, "#ffffff") for color in (*primary, light)) >= 4.5
+    assert contrast(dark, "#1e2129") >= 4.5  # the background of the dark scheme of Material for MkDocs
+
+
+def test_the_first_page_shows_code_before_its_first_heading() -> None:
+    text = re.sub(r"<!--.*?-->", "", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+
+    assert "```python" in text.partition("\n## ")[0]
+    assert len(text.partition("```python")[0].split()) < 100
