@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import math
 import re
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 from anyio.lowlevel import checkpoint
@@ -33,7 +35,7 @@ from chat_core import (
     Usage,
     UsageError,
 )
-from chat_core.errors import ChatError, OverloadedError
+from chat_core.errors import ChatError, OverloadedError, RequestTimeoutError
 from chat_core.testing import MockTransport
 from chat_core.testing.mock_transport import Step
 from chat_transport_httpx import HttpxTransport
@@ -73,6 +75,39 @@ async def test_the_delay_between_polls_doubles_from_30_to_300_seconds(
 
     await batches.wait(await batches.submit(questions(1)))
     assert delays == [30, 60, 120, 240, 300, 300, 300]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(0, []), (30, [30]), (100, [30, 60, 10])])
+async def test_a_batch_that_runs_longer_than_the_timeout_is_named_and_can_be_waited_for_again(
+    claude: ClaudeProvider, claude_server: ClaudeServer, delays: list[float], limit: float, expected: list[float]
+) -> None:
+    claude_server.polls = 7
+    batches = batches_of(claude)
+    handle = await batches.submit(questions(1))
+
+    with pytest.raises(RequestTimeoutError, match=f"batch {handle.id} is still running after {limit} seconds"):
+        await batches.wait(handle, limit)
+    assert delays == expected
+    assert (await batches.wait(handle)).state == "ended"
+
+
+async def test_a_batch_that_has_ended_is_polled_once(
+    claude: ClaudeProvider, claude_server: ClaudeServer, delays: list[float]
+) -> None:
+    claude_server.polls = 0
+    batches = batches_of(claude)
+
+    assert (await batches.wait(await batches.submit(questions(1)), 0)).state == "ended"
+    assert delays == []
+
+
+@pytest.mark.parametrize("limit", [-1, math.nan, "60"])
+async def test_a_timeout_that_is_no_number_from_0_is_refused(claude: ClaudeProvider, limit: Any) -> None:
+    batches = batches_of(claude)
+    handle = await batches.submit(questions(1))
+
+    with pytest.raises(UsageError, match="timeout"):
+        await batches.wait(handle, limit)
 
 
 async def test_a_server_that_is_briefly_unavailable_is_polled_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,11 +11,11 @@ from typing import Any, Generic, Never, cast, final
 from uuid import uuid4
 
 import anyio
-from chat_core.arguments import require_items, require_text, require_time, require_type
+from chat_core.arguments import argument_error, require_items, require_number, require_text, require_time, require_type
 from chat_core.batches import Batch, BatchProvider, BatchRequest, BatchStatus
 from chat_core.chat import Chat
 from chat_core.conversation import Conversation
-from chat_core.errors import ChatError, UsageError
+from chat_core.errors import ChatError, RequestTimeoutError, UsageError
 from chat_core.messages import Messages
 from chat_core.options import ChatOptions
 from chat_core.response import ChatResponse, Paused
@@ -193,14 +194,25 @@ class Batches(Generic[OutT_co, PauseT_co]):
         self._require_own(batch)
         return await self._model.batch_status(batch.batch)
 
-    async def wait(self, batch: BatchHandle) -> BatchStatus:
+    async def wait(self, batch: BatchHandle, timeout: float | None = None) -> BatchStatus:  # noqa: ASYNC109 - it limits delays
         """Wait until a batch has ended, and return its state. The delay between polls doubles from 30 to 300 seconds.
 
+        Args:
+            batch: the batch.
+            timeout: maximum number of seconds between the first poll and the last one. The batch keeps running after
+                it. Default: no limit.
+
         Raises:
-            UsageError: the batch was submitted to another provider.
+            UsageError: the batch was submitted to another provider, or `timeout` is no number from 0.
+            RequestTimeoutError: the batch has not ended at the last poll.
             ChatError: the state cannot be read. A retryable error is raised only if the five polls before it also
                 failed.
         """
+        if timeout is not None:
+            require_number("timeout", timeout)
+            if not timeout >= 0:
+                raise argument_error("timeout", "a number of seconds from 0", timeout)
+        left = math.inf if timeout is None else timeout
         delay, failures = FIRST_DELAY, 0
         while True:
             try:
@@ -213,7 +225,13 @@ class Batches(Generic[OutT_co, PauseT_co]):
                 failures = 0
                 if status.state == "ended":
                     return status
-            await anyio.sleep(delay)
+            if left <= 0:
+                msg = f"batch {batch.id} is still running after {timeout} seconds: call wait() again, in any process"
+                raise RequestTimeoutError(msg)
+            # The timeout counts these delays, so that a poll is never interrupted.
+            pause = min(delay, left)
+            await anyio.sleep(pause)
+            left -= pause
             delay = next_delay(delay)
 
     @asynccontextmanager
