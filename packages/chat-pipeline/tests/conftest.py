@@ -45,6 +45,7 @@ def granted(tmp_path: Path) -> Path:
     """A granted folder, beside a secret file."""
     folder = tmp_path / "granted"
     folder.mkdir()
+    (folder / "a").mkdir()
     (folder / "in.txt").write_text("hällo", encoding="utf-8")
     (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")

@@ -19,6 +19,8 @@ from chat_pipeline._compiled import compile_module, compiled_file, load_module
 from chat_pipeline._sandbox import make_engine
 from chat_pipeline.cpython import Cpython
 from wasm_modules import (
+    A32,
+    A512,
     EXIT,
     GOOD,
     I0,
@@ -33,6 +35,7 @@ from wasm_modules import (
     execute,
     opening,
     other_code,
+    placing,
     printing,
     program,
 )
@@ -40,29 +43,39 @@ from wasm_modules import (
 pytestmark = pytest.mark.anyio
 
 FORBIDDEN = {
-    "open /etc/passwd": asking(
-        "path_open",
-        "i32 i32 i32 i32 i32 i64 i64 i32 i32",
-        f"(i32.const 3) {I0} (i32.const 64) (i32.const 11) {I0} (i64.const -1) (i64.const -1) {I0} (i32.const 32)",
-    ),
+    "open /etc/passwd": opening("etc/passwd"),
     "first granted folder": asking("fd_prestat_get", "i32 i32", "(i32.const 3) (i32.const 32)"),
-    "name of a folder": asking("fd_prestat_dir_name", "i32 i32 i32", "(i32.const 3) (i32.const 32) (i32.const 9)"),
-    "list a folder": asking("fd_readdir", "i32 i32 i32 i64 i32", f"(i32.const 3) {I0} {I0} {I64} (i32.const 32)"),
-    "create a folder": asking("path_create_directory", "i32 i32 i32", f"(i32.const 3) {I0} (i32.const 4)"),
-    "symbolic link": asking(
-        "path_symlink", "i32 i32 i32 i32 i32", f"{I0} (i32.const 4) (i32.const 3) {I0} (i32.const 4)"
+    "name of a folder": asking("fd_prestat_dir_name", "i32 i32 i32", "(i32.const 3) (i32.const 32) (i32.const 1)"),
+    "list a folder": asking(
+        "fd_readdir", "i32 i32 i32 i64 i32", f"(i32.const 3) (i32.const 1024) (i32.const 64) {I64} {A32}"
     ),
-    "read a link": asking("path_readlink", "i32 i32 i32 i32 i32 i32", f"(i32.const 3) {I0} {I0} {I0} {I0} {I0}"),
-    "rename": asking("path_rename", "i32 i32 i32 i32 i32 i32", f"(i32.const 3) {I0} {I0} (i32.const 3) {I0} {I0}"),
-    "delete": asking("path_unlink_file", "i32 i32 i32", f"(i32.const 3) {I0} (i32.const 4)"),
-    "delete a folder": asking("path_remove_directory", "i32 i32 i32", f"(i32.const 3) {I0} (i32.const 4)"),
-    "status of a file": asking("path_filestat_get", "i32 i32 i32 i32 i32", f"(i32.const 3) {I0} {I0} {I0} {I0}"),
+    "create a folder": placing("new", "path_create_directory", "i32 i32 i32", f"(i32.const 3) {A512} {{size}}"),
+    "symbolic link": placing(
+        "new", "path_symlink", "i32 i32 i32 i32 i32", f"{A512} {{size}} (i32.const 3) {A512} {{size}}"
+    ),
+    "read a link": placing(
+        "link",
+        "path_readlink",
+        "i32 i32 i32 i32 i32 i32",
+        f"(i32.const 3) {A512} {{size}} (i32.const 1024) (i32.const 64) {A32}",
+    ),
+    "rename": placing(
+        "oldnew",
+        "path_rename",
+        "i32 i32 i32 i32 i32 i32",
+        f"(i32.const 3) {A512} (i32.const 3) (i32.const 3) (i32.const 515) (i32.const 3)",
+    ),
+    "delete": placing("old", "path_unlink_file", "i32 i32 i32", f"(i32.const 3) {A512} {{size}}"),
+    "delete a folder": placing("empty", "path_remove_directory", "i32 i32 i32", f"(i32.const 3) {A512} {{size}}"),
+    "status of a file": placing(
+        "etc/passwd", "path_filestat_get", "i32 i32 i32 i32 i32", f"(i32.const 3) {I0} {A512} {{size}} (i32.const 1024)"
+    ),
     "accept a connection": asking("sock_accept", "i32 i32 i32", f"(i32.const 3) {I0} {I0}"),
     "send": asking("sock_send", "i32 i32 i32 i32 i32", f"(i32.const 3) {I0} {I0} {I0} {I0}"),
     "receive": asking("sock_recv", "i32 i32 i32 i32 i32 i32", f"(i32.const 3) {I0} {I0} {I0} {I0} {I0}"),
     "signal": asking("proc_raise", "i32", "(i32.const 9)"),
-    "sleep": asking("poll_oneoff", "i32 i32 i32 i32", f"{I0} {I0} (i32.const 1) {I0}"),
-    "resolution of the clock": asking("clock_res_get", "i32 i32", f"{I0} {I0}"),
+    "sleep": asking("poll_oneoff", "i32 i32 i32 i32", f"(i32.const 1024) (i32.const 2048) (i32.const 1) {A32}"),
+    "resolution of the clock": asking("clock_res_get", "i32 i32", f"{I0} {A32}"),
     "write to another descriptor": asking("fd_write", "i32 i32 i32 i32", f"(i32.const 3) {I0} (i32.const 1) {I0}")
     .replace(WRITE, "")
     .replace("$write", "$ask"),
@@ -86,18 +99,26 @@ async def test_a_function_that_reaches_outside_returns_an_error_to_the_module(na
         await execute(FORBIDDEN[name])
 
 
+ESCAPED = '{"status":"ok","output":"escaped"}'
 BOMBS: dict[str, tuple[str | bytes, str]] = {
     "endless loop": (program("(loop $l (br $l))"), r"more than 50000000 instructions|exceeded 0\.3 seconds"),
     "endless recursion": (
         '(module (memory (export "memory") 1) (func $f (call $f)) (func (export "_start") (call $f)))',
         "the module was stopped",
     ),
-    "large memory at the start": (program("", pages=17), "cannot be executed: .*memory"),
+    "large memory at the start": (program(PRINT, WRITE, data=ESCAPED, pages=17), "cannot be executed: .*memory"),
     "growing memory": (
-        program("(if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then (call $exit (i32.const 12))))", EXIT),
+        printing(
+            ESCAPED,
+            before="(if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then (call $exit (i32.const 12))))",
+            imports=(EXIT,),
+        ),
         "exited with status 12",
     ),
-    "large table": ('(module (table 200000 funcref) (func (export "_start")))', "cannot be executed: .*table"),
+    "large table": (
+        printing(ESCAPED).replace("(memory (export", "(table 200000 funcref) (memory (export", 1),
+        "cannot be executed: .*table",
+    ),
     "two memories": ('(module (memory 1) (memory 1) (func (export "_start")))', "cannot be"),
     "endless output": (
         program(f"(loop $l {PRINT} (br $l))", WRITE, data="x" * 1000),
@@ -177,30 +198,38 @@ async def test_an_answer_after_the_deadline_is_refused(monkeypatch: pytest.Monke
 
 
 HOST = '(import "host" "call" (func $ask (param i32 i32) (result i32)))'
+PATHS: dict[str, tuple[str, dict[str, int]]] = {
+    "parent of the folder": ("../etc/passwd", {}),
+    "parent inside the path": ("python315.zip/../../etc/passwd", {}),
+    "absolute path": ("/etc/passwd", {}),
+    "other name": ("python315.zip.bak", {}),
+    "empty name": ("", {}),
+    "write the library": ("python315.zip", {"rights": 1 << 6}),
+    "create a file": ("new", {"flags": 1}),
+    "truncate the library": ("python315.zip", {"flags": 8}),
+    "library as a folder": ("python315.zip", {"flags": 2}),
+    "folder that was not granted": ("python315.zip", {"folder": 4}),
+    "output as a folder": ("python315.zip", {"folder": 1}),
+}
+"""Paths that modules open, with the arguments that make the attempt."""
 LIBRARY = {
-    "parent of the folder": opening("../etc/passwd"),
-    "parent inside the path": opening("python315.zip/../../etc/passwd"),
-    "absolute path": opening("/etc/passwd"),
-    "other name": opening("python315.zip.bak"),
-    "empty name": opening(""),
-    "write the library": opening("python315.zip", rights=1 << 6),
-    "create a file": opening("new", flags=1),
-    "truncate the library": opening("python315.zip", flags=8),
-    "library as a folder": opening("python315.zip", flags=2),
-    "folder that was not granted": opening("python315.zip", folder=4),
-    "output as a folder": opening("python315.zip", folder=1),
+    **{name: opening(path, **arguments) for name, (path, arguments) in PATHS.items()},
     "path outside the memory": opening("x").replace("(i32.const 512) (i32.const 1)", "(i32.const -2) (i32.const 8)"),
-    "write to the folder": asking("fd_pwrite", "i32 i32 i32 i64 i32", f"(i32.const 3) {I0} {I0} (i64.const 0) {I0}"),
-    "change a time": asking(
+    "write to the folder": asking("fd_pwrite", "i32 i32 i32 i64 i32", f"(i32.const 3) {I0} {I0} {I64} {A32}"),
+    "change a time": placing(
+        "old",
         "path_filestat_set_times",
         "i32 i32 i32 i32 i64 i64 i32",
-        f"(i32.const 3) {I0} {I0} {I0} (i64.const 0) (i64.const 0) {I0}",
+        f"(i32.const 3) {I0} {A512} {{size}} {I64} {I64} (i32.const 5)",
     ),
-    "hard link": asking(
-        "path_link", "i32 i32 i32 i32 i32 i32 i32", f"(i32.const 3) {I0} {I0} {I0} (i32.const 3) {I0} {I0}"
+    "hard link": placing(
+        "oldnew",
+        "path_link",
+        "i32 i32 i32 i32 i32 i32 i32",
+        f"(i32.const 3) {I0} {A512} (i32.const 3) (i32.const 3) (i32.const 515) (i32.const 3)",
     ),
-    "status of a parent": asking(
-        "path_filestat_get", "i32 i32 i32 i32 i32", f"(i32.const 3) {I0} {I0} (i32.const 9) {I0}"
+    "status of a parent": placing(
+        "../secret", "path_filestat_get", "i32 i32 i32 i32 i32", f"(i32.const 3) {I0} {A512} {{size}} (i32.const 1024)"
     ),
     "call a tool of the host": asking("unused", "i32 i32", f"{I0} {I0}").replace(
         f'(import "{WASI}" "unused" (func $ask (param i32 i32) (result i32)))', HOST
@@ -209,9 +238,25 @@ LIBRARY = {
 """Ways out of the folder of the standard library, by name."""
 
 
+ERRORS = {
+    "library as a folder": 54,
+    "folder that was not granted": 8,
+    "output as a folder": 8,
+    "path outside the memory": 21,
+    "write the library": 76,
+    "create a file": 76,
+    "truncate the library": 76,
+    "write to the folder": 76,
+    "change a time": 76,
+    "hard link": 76,
+    "call a tool of the host": 0xFFFFFFFF,
+}
+"""The errors of attempts other than 44, no such file."""
+
+
 @pytest.mark.parametrize("name", LIBRARY)
 async def test_nothing_outside_the_standard_library_can_be_reached(stand_in: StandIn, name: str) -> None:
-    with pytest.raises(TaskError, match=r"the module exited with status (8|21|28|44|54|76|4294967295)$"):
+    with pytest.raises(TaskError, match=rf"the module exited with status {ERRORS.get(name, 44)}$"):
         await stand_in.open(LIBRARY[name]).run(call(""))
 
 

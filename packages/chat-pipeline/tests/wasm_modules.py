@@ -59,17 +59,24 @@ def asking(name: str, parameters: str, arguments: str) -> str:
 
 I0 = "(i32.const 0)"
 I64 = "(i64.const 0)"
+A32 = "(i32.const 32)"
+A512 = "(i32.const 512)"
 
 
-def opening(path: str, *, flags: int = 0, rights: int = -1, folder: int = 3) -> str:
-    """Return a module that opens a path in the folder of the standard library, and exits with the error number."""
-    module = asking(
+def opening(path: str, *, flags: int = 0, rights: int = 2, folder: int = 3) -> str:
+    """Return a module that opens a path in a folder, and exits with the error number."""
+    return placing(
+        path,
         "path_open",
         "i32 i32 i32 i32 i32 i64 i64 i32 i32",
-        f"(i32.const {folder}) {I0} (i32.const 512) (i32.const {len(path)}) (i32.const {flags}) (i64.const {rights}) "
-        f"(i64.const -1) {I0} (i32.const 32)",
+        f"(i32.const {folder}) {I0} {A512} {{size}} (i32.const {flags}) (i64.const {rights}) {I64} {I0} {A32}",
     )
-    return module.replace("(data (i32.const 0)", f'(data (i32.const 512) "{path}") (data (i32.const 0)', 1)
+
+
+def placing(text: str, name: str, parameters: str, arguments: str) -> str:
+    """Return a module that calls a function of WASI with a text at address 512. `{size}` stands for its length."""
+    module = asking(name, parameters, arguments.replace("{size}", f"(i32.const {len(text)})"))
+    return module.replace("(data (i32.const 0)", f'(data (i32.const 512) "{text}") (data (i32.const 0)', 1)
 
 
 GOOD = '(module (func (export "run") (result i32) (i32.const 7)))'
