@@ -302,3 +302,17 @@ async def test_two_processes_run_each_scheduled_time_once(tmp_path: Path, world:
     assert [worker.returncode for worker in workers] == [0, 0]
     effects = (tmp_path / "effects").read_text(encoding="utf-8").split()
     assert len(effects) == len(set(effects)) == 4
+
+
+async def test_a_run_that_a_schedule_or_an_event_started_has_no_owner(world: World, files: Files) -> None:
+    files.write("a.toml", workflow(probe("one"), head=f'{DAILY}\n[workflow.triggers]\non_event = "session_close"'))
+    folder = files.open()
+    folder.reload()
+    async with running(world, files.pipelines):
+        await folder.tick()
+        files.clock.now += timedelta(days=1)
+        started = [*await folder.tick(), *await folder.trigger("session_close", "s-1", {"owner": "ana"})]
+        runs = [await files.pipelines.wait(run_id) for run_id in started]
+        assert [run.owner for run in runs] == [None, None]
+        assert await files.pipelines.runs(owner="ana") == []
+    assert world.probe.owners == [None, None]

@@ -15,7 +15,7 @@ from chat_service.workflows import ServiceWorkflows
 from chat_store import MemoryStore
 from dbos import DBOS
 from service_helpers import WAIT, Client
-from workflow_helpers import ANA, CLOSED, Office, follow_until
+from workflow_helpers import ANA, CLOSED, STAFF, Office, follow_until
 
 pytestmark = pytest.mark.anyio
 
@@ -80,6 +80,27 @@ async def test_each_close_of_a_session_starts_a_run_once(office: Office, monkeyp
         "owner": "ana",
         "title": first[0]["input"]["title"],
     }
+
+
+async def test_a_run_that_an_event_started_is_shown_to_operators_alone(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = FolderCalls(monkeypatch, "trigger")
+    async with office.serving() as client:
+        sam = client.as_user(STAFF)  # may start workflows, and closes the session
+        session = (await sam.post("/api/v1/chat", {"message": "Hello."})).json["session_id"]
+        await sam.request("DELETE", f"/api/v1/sessions/{session}")
+        (run_id,) = await started.next()
+        (run,) = await runs_of(client, run_id)
+        url = f"/api/v1/workflow-runs/{run_id}"
+        hidden = {
+            (await sam.request(method, f"{url}{path}", {} if method == "POST" else None)).status
+            for method, path in (("GET", ""), ("GET", "/events"), ("POST", "/cancel"), ("POST", "/retry"))
+        }
+        listed = (await sam.get("/api/v1/workflow-runs")).json["runs"]
+
+    assert (run["id"], run["owner"], run["input"]["owner"]) == (run_id, None, "sam")
+    assert (hidden, listed) == ({404}, [])
 
 
 async def test_a_conversation_of_an_ended_run_is_reported_once(
