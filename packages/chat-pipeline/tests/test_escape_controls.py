@@ -228,8 +228,8 @@ HARMLESS = [
 
 def test_programs_that_fail_in_the_sandbox_work_without_it() -> None:
     programs = [PROGRAMS[name][0] for name in HARMLESS]
-    check = "import sys\nfor text in sys.argv[1:]: exec(text, {})\nprint('all')"
+    check = "import sys\nfor text in sys.argv[1:]: exec(text, {})"
     done = subprocess.run(
         [sys.executable, "-c", check, *programs], capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.stdout.splitlines()[-1:] == ["all"], done.stderr
+    assert done.returncode == 0, done.stderr
