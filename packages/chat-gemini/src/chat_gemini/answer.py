@@ -29,7 +29,7 @@ RAW_AUDIO: Final = ("audio/l16", "audio/l24", "audio/pcm")
 
 @final
 class ServerRuns:
-    """The calls that the server ran itself (`mcpServers`), so that the response contains their results.
+    """The calls that the server itself ran (`mcpServers`). The response contains their results.
 
     A result is matched to its call by id. A result without an id belongs to the first call of the same function that
     has no result yet.
@@ -42,7 +42,13 @@ class ServerRuns:
         self._unanswered: dict[tuple[str, str], deque[Call]] = {}
 
     def add_call(self, field: str, value: str, call: Call) -> None:
-        """Add a call under its name or its id."""
+        """Add a call under its name or its id.
+
+        Args:
+            field: `name` or `id`.
+            value: the name or the id.
+            call: the call.
+        """
         self._unanswered.setdefault((field, value), deque()).append(call)
 
     def add_result(self, result: Mapping[str, Any]) -> None:

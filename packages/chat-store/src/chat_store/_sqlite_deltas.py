@@ -23,7 +23,7 @@ _INSERT = (
 )
 """The statement that stores a delta if its writer has the job, as `has_lease()` would report.
 
-The database checks the lease, because a service writes text many times in a second.
+The database checks the lease, because a service writes text many times per second.
 """
 _READ = (
     "SELECT d.key, id, kind, name, d.fence, step, start, pieces FROM chat_deltas AS d "

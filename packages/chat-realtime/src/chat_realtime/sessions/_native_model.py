@@ -92,9 +92,11 @@ class NativeModel:
         self._is_manual = is_manual
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_endpoint"):  # a debugger or log shows the object of an invalid argument
+        try:
+            endpoint = self._endpoint
+        except AttributeError:  # a debugger or log shows the object of an invalid argument
             return f"{type(self).__name__}()"
-        return f"{type(self).__name__}({self._metadata.model!r}, at {self._endpoint!r})"
+        return f"{type(self).__name__}({self._metadata.model!r}, at {endpoint!r})"
 
     @property
     def metadata(self) -> ProviderMeta:

@@ -52,7 +52,12 @@ def payload_of(message: bytes) -> bytes:
 
 
 def with_payload(message: bytes, payload: bytes) -> bytes:
-    """Return a copy of a complete message with another payload."""
+    """Return a copy of a complete message with another payload.
+
+    Args:
+        message: the message.
+        payload: the payload of the copy.
+    """
     return _frame(message[_PRELUDE : _PRELUDE + _header_size(message)], payload)
 
 
