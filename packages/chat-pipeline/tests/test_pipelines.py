@@ -171,13 +171,20 @@ async def test_the_time_limit_of_a_run_does_not_count_the_time_of_waiting(
         flow = pipelines.parse(workflow(probe("slow"), PAY, head="[workflow.runtime]\ntimeout_secs = 600"))
         run_id = await pipelines.start(flow, {"cents": 500})
 
+        async def states() -> dict[str, str]:
+            return {task: status.state for task, status in (await pipelines.find(run_id)).tasks.items()}
+
         async def waits() -> bool:
-            return set((await pipelines.find(run_id)).tasks) == {"slow", "pay"}
+            return await states() == {"pay": "waiting"}
+
+        async def round_ended() -> bool:
+            return set(await states()) == {"slow", "pay"}
 
         await world.probe.begun["slow"].wait()
+        await wait_until(waits)
         later["working"] = 700.0 * (during == "working")
         gate.set()
-        await wait_until(waits)
+        await wait_until(round_ended)
         later["waiting"] = 700.0 * (during == "waiting")
         async with world.store.open(conversation_of(run_id, "pay")) as conversation:
             conversation.messages.tool("pay").approve(by="ana")
