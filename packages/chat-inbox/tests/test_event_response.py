@@ -11,10 +11,11 @@ import pytest
 from anyio.abc import TaskGroup
 from chat_inbox import event_response
 from chat_inbox.event_response import EventResponse, OpenStreams, Write, encode_event
-from inbox_helpers import WAIT
 from starlette.types import Message
 
 pytestmark = pytest.mark.anyio
+WAIT = 20
+"""Timeout in seconds for events that must happen."""
 
 
 class Connection:

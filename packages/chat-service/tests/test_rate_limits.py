@@ -51,6 +51,19 @@ def test_a_burst_is_smaller_than_the_budget_of_a_minute() -> None:
     assert later == [0] * 10 + [1]
 
 
+def test_a_burst_is_at_most_the_budget_of_a_minute() -> None:
+    limits = RateLimits(2, Clock(), burst=10)
+
+    assert [limits.count("ana") for _ in range(3)] == [0, 0, 30]
+
+
+def test_the_chat_page_may_open_several_sessions_at_once() -> None:
+    settings = ServiceSettings()
+    limits = RateLimits(settings.requests_per_minute, Clock(), burst=settings.request_burst)
+
+    assert [limits.count("ana") > 0 for _ in range(41)] == [False] * 40 + [True]
+
+
 def test_without_a_limit_nothing_is_counted() -> None:
     limits = RateLimits(0, Clock())
 
@@ -105,7 +118,7 @@ async def test_a_client_of_openai_above_the_limit_receives_an_error_of_its_api(s
     error = reply.json["error"]
     assert (reply.status, error["type"], error["code"]) == (429, "rate_limit_error", "too_many_requests")
     assert 0 < int(reply.headers["retry-after"]) <= 60
-    assert "60 seconds" in error["message"]
+    assert f"{reply.headers['retry-after']} seconds" in error["message"]
 
 
 @pytest.mark.anyio

@@ -303,12 +303,12 @@ class StalledSocket:
 
 
 async def test_a_client_that_does_not_read_is_dropped_and_others_go_on(store: MemoryStore) -> None:
-    service = build_service(store, scripted(["Good ", "morning."]), settings=ServiceSettings(socket_send_seconds=0.1))
+    service = build_service(store, scripted(["Good ", "morning."]), settings=ServiceSettings(socket_send_seconds=0.5))
     async with serving(service) as client, open_socket(client) as owner:
         session = (await client.post("/api/v1/sessions", {})).json["id"]
         await owner.ask("subscribe", session_id=session)
         slow = StalledSocket(session)
-        with anyio.fail_after(10):
+        with anyio.fail_after(WAIT):
             async with anyio.create_task_group() as group:
                 group.start_soon(slow.run, service)
                 await slow.is_subscribed.wait()

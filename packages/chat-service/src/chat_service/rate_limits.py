@@ -26,12 +26,13 @@ class RateLimits:
     Args:
         per_minute: number of requests that a user may send in a minute. With 0, there is no limit.
         clock: function that returns a monotonic time in seconds.
-        burst: number of requests that a user may send at once. With 0, a user may send all of a minute at once.
+        burst: number of requests that a user may send at once, at most `per_minute`. With 0, a user may send all of a
+            minute at once.
     """
 
     def __init__(self, per_minute: int, clock: Callable[[], float], burst: int = 0) -> None:
         self._limit = per_minute
-        self._burst = float(burst or per_minute)
+        self._burst = float(min(burst or per_minute, per_minute))
         self._clock = clock
         self._budgets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 

@@ -20,8 +20,8 @@ class ServiceSettings:
         requests_per_minute: number of requests and WebSocket messages that a user may send to one process in a
             minute. Further requests receive status 429 with `Retry-After`, and further messages an error. With 0, there
             is no limit.
-        request_burst: number of these requests and messages that a user may send at once. With 0, a user may send all
-            of a minute at once.
+        request_burst: number of these requests and messages that a user may send at once. The chat page sends eight
+            requests to open a session. With 0, a user may send all of a minute at once.
         address_requests_per_minute: number of requests that one address may send to one process in a minute, with or
             without a token. IPv6 addresses with the same first 64 bits count as one address. Health checks and messages
             of open WebSockets are not counted. With 0, there is no limit.
@@ -52,7 +52,7 @@ class ServiceSettings:
     page_size: int = 50
     max_page_size: int = 100
     requests_per_minute: int = 120
-    request_burst: int = 0
+    request_burst: int = 40
     address_requests_per_minute: int = 600
     run_seconds: float = 300.0
     max_attempts: int = 10
