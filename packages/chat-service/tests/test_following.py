@@ -14,6 +14,7 @@ from chat_service.live_text import OpenStep
 from chat_service.run_events import Writer
 from chat_service.run_records import Run, RunEnd
 from chat_service.runs import MessageRequest, Runs
+from chat_service.signals import Signals
 from chat_store import MemoryStore
 from service_helpers import (
     CALL,
@@ -274,7 +275,10 @@ async def test_calls_of_a_truncated_response_end(store: MemoryStore) -> None:
     assert names(events) == ["session", "text", "tool_start", "tool_output", "tool_end", "text", "done"]
 
 
-async def test_a_deleted_session_ends_the_streams_of_its_runs(store: MemoryStore) -> None:
+async def test_a_deleted_session_ends_the_streams_of_its_runs(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Signals.refresh, "__defaults__", (0.2,))  # a store does not report deleted sessions
     idle = ServiceSettings(workers=0, poll_seconds=0.2)
     async with (
         serving(build_service(store, scripted(), settings=idle)) as client,

@@ -9,7 +9,7 @@ import anyio
 from chat_store import Changes, ConversationStore
 from chat_store.watcher import ChangeWatcher
 
-REFRESH_SECONDS: Final = 30.0
+REFRESH_SECONDS: Final = 15.0
 """Interval in seconds in which followers read the state of their runs, even if the store reports no change."""
 
 
