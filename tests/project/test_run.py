@@ -189,10 +189,11 @@ def test_a_session_installs_its_packages_only_if_their_files_have_changed(tmp_pa
     }  # fmt: skip
     exec(compile(ast.Module(functions, []), "noxfile.py", "exec"), names)  # noqa: S102 - code of this project
     commands: list[tuple[str, ...]] = []
-    session = SimpleNamespace(
-        virtualenv=SimpleNamespace(location=tmp_path), install=lambda *words, **_: commands.append(words)
-    )
 
+    def install(*words: str, silent: bool) -> None:  # noqa: ARG001 - of nox
+        commands.append(words)
+
+    session = SimpleNamespace(virtualenv=SimpleNamespace(location=tmp_path), install=install)
     names["_install"](session)
     assert len(commands) == 2
     names["_install"](session)
