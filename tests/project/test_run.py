@@ -190,7 +190,7 @@ def test_a_session_installs_its_packages_only_if_their_files_have_changed(tmp_pa
     exec(compile(ast.Module(functions, []), "noxfile.py", "exec"), names)  # noqa: S102 - code of this project
     commands: list[tuple[str, ...]] = []
 
-    def install(*words: str, silent: bool) -> None:  # noqa: ARG001 - of nox
+    def install(*words: str, silent: bool) -> None:
         commands.append(words)
 
     session = SimpleNamespace(virtualenv=SimpleNamespace(location=tmp_path), install=install)
