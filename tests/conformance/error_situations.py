@@ -206,6 +206,8 @@ def unreadable(message: str, headers: Mapping[str, str], body: bytes, *methods: 
     )
 
 
+WRONG_STRUCTURE: Final = b'{"choices": 5, "content": 5, "candidates": 5, "output": 5, "type": 5}'
+
 RESPONSES: Final[dict[str, Situation]] = {
     # Keys, accounts and models
     "wrong key": refused(errors.AuthenticationError, 401, "Bad key.", KEY),
@@ -346,6 +348,15 @@ RESPONSES: Final[dict[str, Situation]] = {
     "plain text": unreadable("…{at}…'text/plain'…begins with b'ok'…check …the base URL…", TEXT, b"ok"),
     "empty body": unreadable(
         f"…({{at}} returned status 200…, and the body is empty) (next step: {API})", JSON, b"", "complete"
+    ),
+    "another structure": unreadable(f"{{p}}: …({{at}}) (next step: {API})", JSON, WRONG_STRUCTURE, "complete"),
+    "another structure in a stream": Situation(
+        error=errors.InvalidResponseError,
+        message=f"{{p}}: …({{at}}) (next step: {API})",
+        headers=SSE,
+        body=b"data: 5\n\n",
+        methods=("stream",),
+        except_vendors=("claude",),  # whose unknown events are ignored
     ),
     "truncated JSON": unreadable(
         "…({at} returned status 200…begins with b'{\"id\": ') " + f"(next step: {API})", JSON, b'{"id": ', "complete"

@@ -168,7 +168,8 @@ def test_a_finish_reason_that_reports_a_malformed_response_raises(
     call: dict[str, object] = {"functionCall": {"name": "pay", "args": {}}}
     content = {"role": "model", "parts": [{"text": "I pay."}, call]}
     candidate = {"content": content, "finishReason": reason, "finishMessage": "Unexpected tool call: pay"}
-    with pytest.raises(InvalidResponseError, match=rf"{reason} \(Unexpected tool call: pay\): .*;") as caught:
+    message = rf"{reason} \(Unexpected tool call: pay\): .* \(next step: .*\)$"
+    with pytest.raises(InvalidResponseError, match=message) as caught:
         read({"candidates": [candidate]})
     error = caught.value
     assert (error.path, error.raw, error.retryable) == ("candidates[0].finishReason", reason, retryable)

@@ -49,23 +49,30 @@ NAMES: Final[Mapping[str, type[ProviderError]]] = {
 }
 """Error classes by the name of the `google.rpc.Code`, for names that are more specific than the HTTP status."""
 
-FAILED_GENERATIONS: Final[Mapping[str, tuple[str, bool]]] = {
+FAILED_GENERATIONS: Final[Mapping[str, tuple[str, str, bool]]] = {
     "MALFORMED_FUNCTION_CALL": (
-        "the model wrote a call that cannot be parsed; simplify the tools if it happens often",
+        "the model wrote a call that cannot be parsed",
+        "try again, and simplify the tools if it happens often",
         True,
     ),
-    "MALFORMED_RESPONSE": ("the model wrote a response that cannot be parsed; run again", True),
+    "MALFORMED_RESPONSE": ("the model wrote a response that cannot be parsed", "try again", True),
     "UNEXPECTED_TOOL_CALL": (
-        "the model called a tool that the request does not declare; run again, or declare it",
+        "the model called a tool that the request does not declare",
+        "try again, or declare the tool",
         True,
     ),
     "TOO_MANY_TOOL_CALLS": (
-        "the model called too many server-side tools in a row; split the task into smaller requests",
+        "the model called too many server-side tools in a row",
+        "split the task into smaller requests",
         False,
     ),
-    "MISSING_THOUGHT_SIGNATURE": ("a call in the history has lost its signature; send the turns as received", False),
+    "MISSING_THOUGHT_SIGNATURE": (
+        "a call in the history has lost its signature",
+        "send the turns as received",
+        False,
+    ),
 }
-"""Finish reasons of failed responses, each with an explanation and whether the same request may succeed later.
+"""Finish reasons of failed responses: an explanation, the next step, and whether the same request may succeed later.
 
 Source: `FinishReason` of Google's Gen AI SDK (googleapis.github.io/kotlin-genai, 2026-11-22), and recorded traffic for
 `UNEXPECTED_TOOL_CALL`. A failure of the model is retryable, a failure that the request causes is not.
@@ -134,9 +141,9 @@ def failed_generation(reason: str | None, detail: object, provider: str) -> Inva
     """
     if reason is None or reason not in FAILED_GENERATIONS:
         return None
-    explanation, retryable = FAILED_GENERATIONS[reason]
+    explanation, step, retryable = FAILED_GENERATIONS[reason]
     server_message = f" ({detail[:MAX_DETAIL]})" if isinstance(detail, str) and detail else ""
-    msg = f"{provider} ended the response with {reason}{server_message}: {explanation}"
+    msg = f"{provider} ended the response with {reason}{server_message}: {explanation} (next step: {step})"
     error = InvalidResponseError(msg, path="candidates[0].finishReason", raw=reason)
     error.retryable = retryable
     return error

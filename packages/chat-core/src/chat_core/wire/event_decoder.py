@@ -10,7 +10,6 @@ from chat_core.errors import ChatError, InvalidResponseError, StreamTruncatedErr
 from chat_core.json import loads_limited, parse
 from chat_core.messages import Turn
 from chat_core.provider import Delta
-from chat_core.transport.provider_errors import has_next_step, with_next_step
 from chat_core.transport.values import Event
 from chat_core.wire.shapes import WrongShapeError
 from chat_core.wire.surrogates import SurrogateBuffer
@@ -235,14 +234,9 @@ class EventDecoder(ABC):
         return failure
 
     def invalid(self, message: str, path: str = "", raw: str | bytes | None = None) -> InvalidResponseError:
-        """Create the error `message` for a response that is invalid at `path`. `raw` defaults to `data`.
-
-        The next step for the caller is appended, unless the message has one.
-        """
+        """Create the error `message` for a response that is invalid at `path`. `raw` defaults to `data`."""
         raw = self.data if raw is None else raw
         msg = f"{self.provider}: {message}"
-        if not has_next_step(msg):
-            msg = with_next_step(msg, InvalidResponseError)
         return self.with_partial(InvalidResponseError(msg, path=path, raw=raw))
 
     def wrong_shape(self, path: str | None) -> InvalidResponseError | None:

@@ -15,7 +15,7 @@ from chat_core.json import loads_limited
 from chat_core.messages import Turn
 from chat_core.provider import Abilities, ProviderMeta
 from chat_core.transport.protocol import Transport
-from chat_core.transport.provider_errors import translate_transport_error, with_details, with_next_step
+from chat_core.transport.provider_errors import has_next_step, translate_transport_error, with_details, with_next_step
 from chat_core.transport.values import Event, EventStream, Request, Response
 from chat_core.wire import errors
 from chat_core.wire.connection import require_provider_name
@@ -299,9 +299,9 @@ class _DecodedLines(Generic[ResultT]):
 
 
 def _complete_message(error: AnyErrorT, request: Request) -> AnyErrorT:
-    """Add the address of the request and the next step for a truncated stream to an error, in place. Return the error.
+    """Add the address of the request and a next step to an error, in place. Return the error.
 
-    Parts that the message contains already are not added.
+    Parts that the message contains already are not added. Other classes of errors have their next step already.
     """
     from chat_core.transport.http import describe  # noqa: PLC0415 - only errors need it
 
@@ -309,8 +309,8 @@ def _complete_message(error: AnyErrorT, request: Request) -> AnyErrorT:
     # A WebSocket transport names the same address with another scheme.
     if address.partition("://")[2] not in message:
         message = with_details(message, address)
-    if isinstance(error, StreamTruncatedError):
-        message = with_next_step(message, StreamTruncatedError)
+    if isinstance(error, (InvalidResponseError, StreamTruncatedError)) and not has_next_step(message):
+        message = with_next_step(message, type(error))
     error.args = (message,)
     return error
 

@@ -115,7 +115,7 @@ def parse_body(body: bytes, provider: str) -> object:
     try:
         return loads_limited(body)
     except ValueError as error:
-        msg = f"{provider}: the response is not JSON: check that the base URL is that of the API"
+        msg = f"{provider}: the response is not JSON"
         raise InvalidResponseError(msg, raw=body) from error
 
 
