@@ -21,6 +21,8 @@ from chat_responses import ResponsesDialect
 
 CHECKED: Final = date(2026, 11, 22)
 """The date on which the presets were last compared with the vendors' documentation."""
+SDK_CHECKED: Final = date(2026, 11, 28)
+"""The date on which the variable of Azure OpenAI was read in the source code of the SDK."""
 
 
 @final
@@ -92,7 +94,7 @@ AZURE: Final = Vendor(
             Source(
                 "OpenAI Python SDK",
                 "https://github.com/openai/openai-python/blob/e43b422412a9e96c9cc5192c61fffbe2d7e04836/src/openai/lib/azure.py",
-                date(2026, 11, 28),
+                SDK_CHECKED,
                 ("base_url_variable",),
             ),
         ),
