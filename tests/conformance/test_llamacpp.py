@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from chat_completions import CompletionsProvider
 from chat_core import ContextLengthError, InvalidRequestError, ServerError
+from chat_core.messages import File
 from chat_core.transport import Transport
 from chat_llamacpp import LlamaCppBuilder
 from chat_testing import Capabilities, ProviderConformance, Refusal, Reply
 
-from .completions_tapes import tapes
+from .completions_tapes import PNG, tapes
 
 
 def refused(status: int, kind: str) -> Reply:
@@ -21,7 +22,8 @@ def refused(status: int, kind: str) -> Reply:
 
 # One answer holds one call at most, and nothing here asks to wait: who is not served yet waits in line.
 TAPES = replace(
-    tapes(images=False),
+    tapes(),
+    files=(File("image/png", data=PNG),),
     parallel=None,
     reasoning=None,
     refusals=(
@@ -39,6 +41,7 @@ class TestLlamaCpp(ProviderConformance):
         call_ids=True,
         argument_text=True,
         structured=True,
+        files=True,
         usage=True,
         stream_errors=True,
         embeddings=True,
@@ -52,7 +55,7 @@ class TestLlamaCpp(ProviderConformance):
 
     def make_provider(self, transport: Transport, /) -> CompletionsProvider:
         """Return the provider of the builder, with tapes instead of llama.cpp, so that no weights are loaded."""
-        provider = LlamaCppBuilder().with_model_path(self.weights).build()
+        provider = LlamaCppBuilder().with_model_path(self.weights).with_projector(self.weights).build()
         object.__setattr__(provider, "_transport", transport)
         object.__setattr__(provider, "_owns_transport", False)
         return provider
