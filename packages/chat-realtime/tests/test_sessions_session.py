@@ -247,3 +247,49 @@ async def test_an_error_message_of_gemini_ends_the_session() -> None:
         async with connect(model, CHAT, Messages()) as session:
             with pytest.raises(RateLimitedError, match="too many sessions"):
                 await anext(aiter(session))
+
+
+@pytest.mark.parametrize(
+    ("detection", "expected"), [("server", "server_vad"), ("semantic", "semantic_vad"), ("manual", None)]
+)
+async def test_the_setup_of_openai_says_who_ends_the_users_speech(detection: str, expected: str | None) -> None:
+    setups: list[Any] = []
+
+    async def script(peer: ServerPeer) -> None:
+        setups.append(await DIALECT.start(peer))
+
+    async with loopback_server(script) as url, connect(_model(url, turn_detection=detection), CHAT, Messages()):
+        pass
+    found = setups[0]["session"]["audio"]["input"]["turn_detection"]
+    assert (found and found["type"]) == expected
+
+
+@pytest.mark.parametrize(("detection", "disabled"), [("server", False), ("manual", True)])
+async def test_the_setup_of_gemini_says_who_ends_the_users_speech(detection: Any, disabled: bool) -> None:
+    setups: list[Any] = []
+
+    async def script(peer: ServerPeer) -> None:
+        setups.append(await GeminiDialect().start(peer))
+
+    async with loopback_server(script) as url:
+        model = GeminiLive("m", api_key=KEY, base_url=url, turn_detection=detection)
+        async with connect(model, CHAT, Messages()):
+            pass
+    assert setups[0]["realtimeInputConfig"]["automaticActivityDetection"]["disabled"] is disabled
+
+
+async def test_the_usage_of_a_session_is_the_sum_of_its_responses_by_modality() -> None:
+    async def script(peer: ServerPeer) -> None:
+        await DIALECT.start(peer)
+        for response in ("resp_1", "resp_2"):
+            await DIALECT.requested(peer)
+            await peer.send(*DIALECT.begin(response), *DIALECT.write(response, "Hello."), *DIALECT.end(response))
+
+    async with loopback_server(script) as url, connect(_model(url, output="text"), CHAT, Messages()) as session:
+        for text in ("Hi", "Hi again"):
+            await session.send_text(text)
+            async for event in session:
+                if isinstance(event, ResponseEnded):
+                    break
+        assert session.modality_usage.to_dict() == {name: 2 * count for name, count in DIALECT.usage.to_dict().items()}
+        assert session.usage.input_tokens == 2 * (DIALECT.usage.input_text + DIALECT.usage.input_audio)
