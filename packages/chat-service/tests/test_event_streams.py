@@ -125,3 +125,24 @@ async def test_a_completion_whose_client_does_not_read_ends(store: MemoryStore) 
 
     assert model.open_streams == 0
     assert b"[DONE]" not in received
+
+
+async def test_the_server_stops_while_a_stream_is_open(store: MemoryStore) -> None:
+    model = SteppedModel(scripted("One moment please."), 1)
+    settings = ServiceSettings(poll_seconds=0.2, grace_seconds=0)
+    is_open = anyio.Event()
+
+    async def read(client: Client) -> None:
+        with pytest.raises(anyio.EndOfStream):
+            async with client.stream("POST", "/api/v1/chat/stream", {"message": "Hello."}) as stream:
+                async for _ in stream:
+                    is_open.set()
+
+    async with (
+        anyio.create_task_group() as group,
+        serving(build_service(store, model, settings=settings)) as client,
+    ):
+        group.start_soon(read, client)
+        await is_open.wait()
+
+    assert model.open_streams == 0
