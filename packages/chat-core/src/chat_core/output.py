@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, final, get_args
 from typing_extensions import TypeForm, TypeVar
 
 from chat_core import model_texts
+from chat_core.arguments import require_type
 from chat_core.errors import InvalidResponseError, RefusalError, UsageError
 from chat_core.json import dumps
 from chat_core.messages import Structured, Text
@@ -96,6 +97,7 @@ class StructuredOutput(Generic[ValueT]):
             InvalidResponseError: the response is not JSON or has the wrong type. The message is written for the model.
             RefusalError: the model refused to answer.
         """
+        require_type("answer", answer, ChatResponse, "a ChatResponse")
         from pydantic import ValidationError  # noqa: PLC0415 - a chat that answers in text never needs it
 
         turn = answer.turn

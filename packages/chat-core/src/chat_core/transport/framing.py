@@ -82,7 +82,7 @@ async def framed(
     errors: AbstractContextManager[object] = _NO_TRANSLATION,
     tail: Callable[[list[Event]], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[list[Event]]:
-    """Yield the events of a body, grouped by the chunk that completes them.
+    """Yield the events of a body, grouped by the chunk that completes them. Only `framing` is checked.
 
     A custom transport passes this generator to its `EventStream`. Use it as
     `async with aclosing(framed(...)) as batches`: closing the generator closes `chunks` at once if that has an

@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, Self, final
 from urllib.parse import SplitResult, urlsplit
 
-from chat_core.arguments import require_name, require_text, require_text_fields
+from chat_core.arguments import (
+    argument_error,
+    require_name,
+    require_number,
+    require_text,
+    require_text_fields,
+    require_type,
+)
 from chat_core.errors import UsageError
 from chat_core.transport.values import Event, Framing, Request, Scheme, Timeouts, never_last
 from chat_core.wire.connection import Authorizer, naming_variable, read_environment, without_frames, without_secrets
@@ -129,7 +136,16 @@ class Endpoint:
             framing: format that separates the events of the response.
             method: HTTP method.
             headers: headers of this request only, with lowercase names. They precede the headers of the endpoint.
+
+        Raises:
+            UsageError: `timeout`, `framing` or `headers` is invalid. The types of the other arguments are not checked.
         """
+        if timeout is not None:
+            require_number("timeout", timeout)
+        require_text(framing=framing)
+        if framing not in STREAM_HEADERS:
+            raise argument_error("framing", f"one of {', '.join(STREAM_HEADERS)}", framing)
+        require_type("headers", headers, tuple, "a tuple of pairs of strings")
         query = f"&{self.query[1:]}" if self.query and "?" in path else self.query
         return Request(
             method,
