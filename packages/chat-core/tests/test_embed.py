@@ -14,6 +14,7 @@ from chat_core import (
     ChatError,
     ChatOptions,
     EmbeddingsChat,
+    EmbeddingsProvider,
     EmbeddingsResponse,
     InvalidResponseError,
     Messages,
@@ -59,7 +60,7 @@ class Embedder:
         return said or EmbeddingsResponse(vectors, Usage(input_tokens=len(texts)), "length-1")
 
 
-def chat_of(model: Embedder, times: int = 2) -> EmbeddingsChat:
+def chat_of(model: EmbeddingsProvider, times: int = 2) -> EmbeddingsChat:
     return ChatBuilder().with_model(model).with_embeddings().with_retry(Retry(times=times, base=0.0)).build()
 
 
@@ -217,6 +218,23 @@ async def test_texts_that_fail_alone_are_reported_by_their_index(limit: int) -> 
     with pytest.raises(InvalidRequestError):
         await chat_of(model).embed(texts)
     assert (await chat_of(model).embed(["a"], allow_failures=True)).is_complete
+
+
+async def test_token_counts_and_truncated_texts_keep_the_index_of_their_text() -> None:
+    class Truncating:
+        metadata = ProviderMeta("truncating", max_embedding_batch=2)
+
+        async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
+            del options
+            sizes = [len(text) for text in texts]
+            return EmbeddingsResponse(
+                tuple((1.0,) for _ in texts),
+                token_counts={index: size for index, size in enumerate(sizes) if size != 2},
+                truncated=frozenset(index for index, size in enumerate(sizes) if size > 3),
+            )
+
+    response = await chat_of(Truncating()).embed(["a", "bb", "cccc", "ddd", "eeeee"])
+    assert (response.token_counts, response.truncated) == ({0: 1, 2: 4, 3: 3, 4: 5}, frozenset({2, 4}))
 
 
 async def test_an_outage_fails_the_texts_of_its_request() -> None:

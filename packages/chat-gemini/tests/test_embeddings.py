@@ -132,6 +132,13 @@ def test_token_counts_of_each_text_are_summed() -> None:
     assert read({"predictions": [{"embeddings": item} for item in told]}, 4).usage == Usage(5)
 
 
+def test_the_token_count_of_each_text_and_whether_it_was_truncated_are_reported() -> None:
+    counts = [{"token_count": 2048, "truncated": True}, {"tokenCount": 3}, {"truncated": "yes"}, None]
+    predictions = [{"embeddings": {"values": [1], "statistics": item}} for item in counts]
+    response = read({"predictions": predictions}, 4)
+    assert (response.token_counts, response.truncated) == ({0: 2048, 1: 3}, frozenset({0}))
+
+
 def test_an_error_object_instead_of_vectors_is_raised() -> None:
     reason = {"reason": "API_KEY_INVALID"}
     with pytest.raises(AuthenticationError):

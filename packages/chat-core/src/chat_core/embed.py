@@ -138,11 +138,16 @@ def _join_parts(parts: Sequence[EmbeddingsResponse], usage: Usage) -> Embeddings
     """Join the responses of several batches into one response."""
     vectors: list[tuple[float, ...]] = []
     failures: dict[int, ChatError] = {}
+    token_counts: dict[int, int] = {}
+    truncated: set[int] = set()
     for part in parts:
-        failures |= {len(vectors) + index: error for index, error in part.failures.items()}
+        start = len(vectors)
+        failures |= {start + index: error for index, error in part.failures.items()}
+        token_counts |= {start + index: count for index, count in part.token_counts.items()}
+        truncated |= {start + index for index in part.truncated}
         vectors += part.vectors
     model = next((part.model for part in parts if part.model), None)
-    return EmbeddingsResponse(tuple(vectors), usage, model, failures)
+    return EmbeddingsResponse(tuple(vectors), usage, model, failures, token_counts, frozenset(truncated))
 
 
 @final

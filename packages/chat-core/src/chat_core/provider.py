@@ -342,12 +342,16 @@ class EmbeddingsResponse:
         usage: tokens of the request.
         model: name of the model that the provider reports.
         failures: errors of failed texts by their index, from `embed(…, allow_failures=True)`.
+        token_counts: numbers of tokens of the texts by their index, as far as the provider reports them.
+        truncated: indexes of texts that were too long, of which the provider embedded only the beginning.
     """
 
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = NO_USAGE
     model: str | None = None
     failures: Mapping[int, ChatError] = field(default_factory=dict[int, ChatError], hash=False)
+    token_counts: Mapping[int, int] = field(default_factory=dict[int, int], hash=False)
+    truncated: frozenset[int] = frozenset()
 
     @property
     def is_complete(self) -> bool:

@@ -126,7 +126,10 @@ def decode_embeddings(body: bytes, count: int, provider: str) -> EmbeddingsRespo
             msg = f"{provider}: {path}[{index}] must contain a vector of finite numbers"
             raise InvalidResponseError(msg, path=f"{path}[{index}]", raw=body)
         vectors.append(vector)
-    return EmbeddingsResponse(tuple(vectors), _embeddings_usage(response, items))
+    counts = {index: count for index, item in enumerate(items) if (count := _token_count(item))}
+    truncated = frozenset([index for index, item in enumerate(items) if _statistics(item).get("truncated") is True])
+    usage = read_usage(response.get("usageMetadata")) or Usage(sum(counts.values()))
+    return EmbeddingsResponse(tuple(vectors), usage, token_counts=counts, truncated=truncated)
 
 
 def _parse_response(body: bytes, provider: str) -> Json:
@@ -159,18 +162,15 @@ def _read_vector(item: Any) -> tuple[float, ...] | None:  # noqa: ANN401 - JSON
     return None
 
 
-def _embeddings_usage(response: Json, items: list[Any]) -> Usage:
-    """Return the usage of an embeddings request: its reported total, or the sum of the token counts of `items`."""
-    usage = read_usage(response.get("usageMetadata"))
-    if usage:
-        return usage
-    return Usage(sum([_token_count(mapping(item)) for item in items]))
-
-
-def _token_count(item: Mapping[str, Any]) -> int:
+def _token_count(item: object) -> int:
     """Return the number of tokens of one embedded text. The name of the field depends on the API method."""
-    statistics = mapping(mapping(item.get("embeddings", item)).get("statistics"))
+    statistics = _statistics(item)
     return read_usage({"promptTokenCount": statistics.get("token_count", statistics.get("tokenCount"))}).input_tokens
+
+
+def _statistics(item: object) -> Mapping[str, Any]:
+    embedding = mapping(item)
+    return mapping(mapping(embedding.get("embeddings", embedding)).get("statistics"))
 
 
 # --- Counting -----------------------------------------------------------------------------------------------
