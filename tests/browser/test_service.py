@@ -103,7 +103,8 @@ def words(text: str) -> int:
 
 
 def ask(page: Page, text: str) -> None:
-    """Send a message with the keyboard."""
+    """Send a message with the keyboard, as soon as the last run has ended."""
+    expect(page.locator("#send")).to_be_visible()
     page.get_by_label("Message").fill(text)
     page.get_by_label("Message").press("Enter")
 
@@ -176,6 +177,7 @@ def test_recalled_notes_are_shown_below_their_message_as_plain_text(served: Serv
         expect(page.locator(".model .markdown").last).to_have_text(answer)
     expect(page.locator(".recalled summary")).to_have_text(["1 note recalled from memory"] * 2)
     page.reload()
+    expect(page.locator("body[data-ready=yes]")).to_be_attached()
     notes = page.locator(".recalled")
     expect(notes).to_have_count(2)
     expect(page.locator(".user + .recalled")).to_have_count(2)
