@@ -33,6 +33,6 @@ def p76_a_router_has_no_batches() -> None:  # R: UsageError: .*has no batches
     Batches(ChatBuilder().with_model(router).build(), router)  # E: .
 
 
-async def p77_a_batch_maps_ids_to_conversations() -> None:  # R: AttributeError: .*items
+async def p77_a_batch_maps_ids_to_conversations() -> None:  # R: UsageError: conversations must be a mapping
     batches = Batches(ChatBuilder().with_model(model).build(), model)
     await batches.submit([Messages.from_user("hi")])  # E: .

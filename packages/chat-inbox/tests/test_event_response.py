@@ -1,5 +1,8 @@
 """Event streams stay open while nothing happens, and end when nobody reads them."""
 
+# The tests choose the order of tasks, which only private members show.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import signal
@@ -9,6 +12,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 from chat_inbox import event_response
 from chat_inbox.event_response import EventResponse, OpenStreams, Write, encode_event
 from starlette.types import Message
@@ -108,6 +112,28 @@ async def test_an_idle_stream_receives_comments() -> None:
     assert connection.bodies[1:3] == [b": ping\n\n"] * 2
 
 
+async def test_a_comment_is_not_sent_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, streams = Connection(), OpenStreams(ping_seconds=0.001)
+    ping, may_ping = event_response._OpenStream.ping, anyio.Event()
+
+    async def ping_late(stream: event_response._OpenStream) -> None:
+        may_ping.set()
+        with anyio.CancelScope(shield=True):  # a task that has not started yet is not cancelled either
+            while connection.bodies[-1:] != [b""]:
+                await checkpoint()
+            await ping(stream)
+
+    async def end_before_the_comment(write: Write) -> None:
+        await send_one(write)
+        await may_ping.wait()
+
+    monkeypatch.setattr(event_response._OpenStream, "ping", ping_late)
+    async with running(streams):
+        await connection.open(EventResponse(end_before_the_comment, streams))
+
+    assert connection.bodies == [b"id: 1-1\nevent: text\ndata: {}\n\n", b""]
+
+
 async def test_a_stream_without_pings_receives_no_comments() -> None:
     connection, other, streams = Connection(), Connection(), OpenStreams(ping_seconds=0, send_seconds=0)
 
@@ -204,3 +230,19 @@ async def test_open_streams_end_when_the_server_stops(server: StoppingServer) ->
         group.cancel_scope.cancel()
 
     assert len(connection.bodies) == 1
+
+
+async def test_a_stream_that_cannot_continue_elsewhere_ends_by_itself_when_the_server_stops(
+    server: StoppingServer,
+) -> None:
+    last, other, streams = Connection(), Connection(), OpenStreams()
+
+    async def end_after_other_streams(write: Write) -> None:
+        await other.open(EventResponse(send_one_and_wait, streams))
+        await send_one(write)
+
+    server.should_exit = True
+    async with running(streams):
+        await last.open(EventResponse(end_after_other_streams, streams, ends_at_stop=False))
+
+    assert last.bodies == [b"id: 1-1\nevent: text\ndata: {}\n\n", b""]

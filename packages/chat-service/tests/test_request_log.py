@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -175,6 +176,29 @@ def test_passwords_in_connection_strings_are_not_logged(text: str, formatter: lo
     assert "hunter2" not in line
     assert line.count("***") == 2
     assert "no connection: " in line
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """Fails a test after 10 seconds, also within a regular expression."""
+
+    def fail(_number: int, _frame: object) -> None:
+        pytest.fail("the text was searched again from each of its letters")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("alarm")
+@pytest.mark.parametrize("word", ["a", "password", "://a", "://a:", " ", "password=\\"])
+def test_the_path_of_a_request_cannot_delay_the_log(word: str) -> None:
+    text = word * 500_000  # a quadratic search needs minutes
+    record = logging.LogRecord("store", logging.ERROR, "", 0, text, (), None)
+
+    assert json.loads(JsonFormatter().format(record))["level"] == "error"
 
 
 @pytest.mark.parametrize("text", ["http://127.0.0.1:8080/a@b", "wrong password for ana", "a: b@c.example.org"])

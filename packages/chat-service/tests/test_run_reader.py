@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from chat_core.approvals import Principal
-from chat_service import ServiceSettings
+from chat_service import ServiceSettings, run_reader
 from chat_service.run_reader import RunReaders
 from chat_service.run_records import RunEnd
 from chat_service.runs import MessageRequest, Runs
@@ -44,7 +44,10 @@ async def test_followers_of_a_run_share_one_reader_that_reads_each_entry_once(
     assert (status.run.state, status.end is None) == ("answered", False)
 
 
-async def test_a_status_is_read_again_after_some_time_without_a_signal(store: MemoryStore) -> None:
+async def test_a_status_is_read_again_after_some_time_without_a_signal(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_reader, "REFRESH_SECONDS", 0.0)
     context = build_context(store, ServiceSettings(ping_seconds=0))
     runs = Runs(context)
     run = await runs.start(MessageRequest(Principal("ana"), None, "Hello.", ""))

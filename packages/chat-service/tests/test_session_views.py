@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 from chat_core.messages import Content, Messages, Recalled, RecalledNote, Text, Turn
+from chat_service import ServiceSettings
+from chat_service.run_records import Run
+from chat_service.runs import Runs
 from chat_service.session_views import recalled_notes
 from chat_store import MemoryStore
 from service_helpers import BO, Event, build_service, scripted, serving
@@ -28,6 +31,26 @@ async def test_changes_of_a_session_are_streamed_until_it_is_closed(store: Memor
     assert states[-1] == "answered"
     assert {*states} <= {"queued", "running", "answered"}
     assert (reply.status, names[-1]) == (200, "closed")
+
+
+async def test_a_stream_without_comments_waits_for_changes_of_its_session(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_session, reads = Runs.of_session, list[str]()
+
+    async def reading(runs: Runs, session_id: str) -> list[Run]:
+        reads.append(session_id)
+        return await of_session(runs, session_id)
+
+    monkeypatch.setattr(Runs, "of_session", reading)
+    async with serving(build_service(store, scripted(), settings=ServiceSettings(ping_seconds=0))) as client:
+        session = (await client.post("/api/v1/sessions", {})).json["id"]
+        async with client.stream("GET", f"/api/v1/sessions/{session}/events") as events:
+            await anext(events)
+            for _ in range(5):
+                await client.get("/health")
+
+    assert reads == [session]
 
 
 async def _until(events: AsyncIterator[Event], state: str) -> AsyncGenerator[Event]:

@@ -1,5 +1,8 @@
 """The block of a job ends before another worker can take the job, also while the database cannot be reached."""
 
+# The tests choose the order of tasks, which only private members show.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import math
@@ -16,6 +19,7 @@ from chat_core.errors import LeaseLostError
 from chat_core.messages import Messages
 from chat_store import Job, MemoryStore, StoredJob, _job_queue
 from chat_store._base_store import BaseStore, utc_now
+from chat_store._job_queue import JobQueue
 from chat_store._job_rules import JobTransaction
 from chat_store.memory import MemoryBackend
 
@@ -50,14 +54,31 @@ class Counting(MemoryBackend):
             yield CountingTransaction(transaction, self.changed)
 
 
-class CountingTransaction:
-    """A transaction that counts its changes."""
+class Locking(MemoryBackend):
+    """A database in which another process has locked the row of a job."""
 
-    def __init__(self, inner: JobTransaction, changed: list[int]) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.locked = ""
+
+    @contextmanager
+    def job_transaction(self) -> Generator[JobTransaction]:
+        with super().job_transaction() as transaction:
+            yield CountingTransaction(transaction, [0], self.locked)
+
+
+class CountingTransaction:
+    """A transaction that counts its changes, and that cannot lock the row of one job."""
+
+    def __init__(self, inner: JobTransaction, changed: list[int], locked: str = "") -> None:
         self._inner = inner
         self._changed = changed
+        self._locked = locked
 
     def find(self, kind: str, key: str) -> StoredJob | None:
+        if key == self._locked:
+            msg = "the row is locked"
+            raise TimeoutError(msg)
         return self._inner.find(kind, key)
 
     def find_due(self, kinds: Sequence[str], now: datetime) -> StoredJob | None:
@@ -197,6 +218,36 @@ async def test_leases_that_are_due_are_renewed_in_one_transaction() -> None:
                 await checkpoint()
 
     assert {job.state for job in await store.jobs()} == {"done"}
+
+
+async def test_a_locked_row_does_not_prevent_other_renewals() -> None:
+    backend = Locking()
+    store, queue = BaseStore(backend, 30, utc_now), JobQueue(backend, timedelta(seconds=30), utc_now)
+    await store.create(Messages(), jobs=[Job("run", "1"), Job("run", "2")])
+    failed: list[str] = []
+
+    async def renew(job: StoredJob) -> None:
+        try:
+            await queue._renew(job)
+        except TimeoutError:
+            failed.append(job.key)
+
+    with anyio.fail_after(60):
+        async with queue.take(("run",)) as first, queue.take(("run",)) as second:
+            assert first is not None
+            assert second is not None
+            backend.locked = first.key
+            async with anyio.create_task_group() as group, queue._renewing:  # both are due before a transaction begins
+                group.start_soon(renew, first)
+                group.start_soon(renew, second)
+                while len(queue._requests) < 2:
+                    await checkpoint()
+            backend.locked = ""
+            ends = {job.key: lease_end(job) for job in await store.jobs()}
+
+    assert failed == [first.key]
+    assert ends[first.key] == lease_end(first)
+    assert ends[second.key] > lease_end(second)
 
 
 @pytest.mark.usefixtures("no_pauses")

@@ -214,20 +214,22 @@ class Batches(Generic[OutT_co, PauseT_co]):
                 raise argument_error("timeout", "a number of seconds from 0", timeout)
         left = math.inf if timeout is None else timeout
         delay, failures = FIRST_DELAY, 0
+        failure: ChatError | None = None
         while True:
             try:
                 status = await self.status(batch)
             except ChatError as error:
                 if not error.retryable or failures == MAX_FAILURES:
                     raise
+                failure = error
                 failures += 1
             else:
-                failures = 0
+                failure, failures = None, 0
                 if status.state == "ended":
                     return status
             if left <= 0:
                 msg = f"batch {batch.id} is still running after {timeout} seconds: call wait() again, in any process"
-                raise RequestTimeoutError(msg)
+                raise RequestTimeoutError(msg) from failure
             # The timeout counts these delays, so that a poll is never interrupted.
             pause = min(delay, left)
             await anyio.sleep(pause)

@@ -35,6 +35,7 @@ class EventResponse(Response):
         send_events: function that sends the encoded events. It is cancelled if the response ends early.
         streams: open streams of the application.
         headers: further headers of the response.
+        ends_at_stop: whether the response ends as soon as the server stops, because the client can continue elsewhere.
     """
 
     def __init__(
@@ -42,12 +43,15 @@ class EventResponse(Response):
         send_events: Callable[[Write], Awaitable[None]],
         streams: OpenStreams,
         headers: Mapping[str, str] | None = None,
+        *,
+        ends_at_stop: bool = True,
     ) -> None:
         given = {name.lower(): value for name, value in (headers or {}).items()}
         super().__init__(headers={**_HEADERS, **given}, media_type="text/event-stream")
         del self.headers["content-length"]  # of an empty body
         self._send_events = send_events
         self._streams = streams
+        self._ends_at_stop = ends_at_stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response. The server closes the connection of a response that ends early."""
@@ -58,7 +62,7 @@ class EventResponse(Response):
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_at_disconnect, receive, group)
-            stream = _OpenStream(send, group)
+            stream = _OpenStream(send, group, self._ends_at_stop)
             with self._streams.watch(stream):
                 try:
                     await self._send_events(stream.write)
@@ -95,18 +99,21 @@ class _OpenStream:
     Args:
         send: sends a message to the server.
         group: the tasks of the response.
+        ends_at_stop: whether the stream ends as soon as the server stops.
 
     Attributes:
         group: the tasks of the response.
+        ends_at_stop: whether the stream ends as soon as the server stops.
         sent_at: monotonic time at which the last event was passed to the server.
         is_sending: whether the server has not accepted this event yet. True after the end.
     """
 
-    __slots__ = ("_send", "group", "is_sending", "sent_at")
+    __slots__ = ("_send", "ends_at_stop", "group", "is_sending", "sent_at")
 
-    def __init__(self, send: Send, group: TaskGroup) -> None:
+    def __init__(self, send: Send, group: TaskGroup, ends_at_stop: bool) -> None:  # noqa: FBT001 - private
         self._send = send
         self.group = group
+        self.ends_at_stop = ends_at_stop
         self.sent_at = time.monotonic()
         self.is_sending = False
 
@@ -116,6 +123,10 @@ class _OpenStream:
         self.is_sending = True
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
         self.is_sending = False
+
+    async def ping(self) -> None:
+        if not self.is_sending:  # an event, or the end, may have been sent since this task was started
+            await self.write(_PING)
 
     async def end(self) -> None:
         self.sent_at = time.monotonic()
@@ -158,14 +169,14 @@ class OpenStreams:
             is_stopping, now = _is_server_stopping(), time.monotonic()
             for stream in self._streams:
                 seconds = now - stream.sent_at
-                if is_stopping:
+                if is_stopping and stream.ends_at_stop:
                     stream.group.cancel_scope.cancel()
                 elif stream.is_sending:
                     if seconds >= self._send_seconds:
                         _LOG.info("the client of an event stream did not read, and was disconnected")
                         stream.group.cancel_scope.cancel()
                 elif 0 < self._ping_seconds <= seconds:
-                    stream.group.start_soon(stream.write, _PING)
+                    stream.group.start_soon(stream.ping)
 
 
 def _is_server_stopping() -> bool:

@@ -26,6 +26,7 @@ _MAY_BE_ZERO: Final = frozenset(
         "request_burst",
         "address_requests_per_minute",
         "workers",
+        "ping_seconds",
         "retry_seconds",
         "grace_seconds",
         "idempotency_seconds",

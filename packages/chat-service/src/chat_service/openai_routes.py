@@ -155,7 +155,8 @@ class OpenAIRoutes:
         owner = principal.name
         if posted.stream:
             stream = self._chat.stream(posted.messages, options=posted.options, owner=owner)
-            return EventResponse(partial(self._send_completion, stream, encoder), self._streams)
+            send_events = partial(self._send_completion, stream, encoder)
+            return EventResponse(send_events, self._streams, ends_at_stop=False)  # nothing is stored to continue with
         outcome = await _run_while_connected(request, partial(self._complete, posted, owner))
         return Response(status_code=_CLIENT_GONE) if outcome is None else _json_response(encoder.whole(outcome))
 

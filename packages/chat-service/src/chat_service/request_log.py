@@ -26,7 +26,7 @@ _VALID_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s [%(request_id)s %(run_id)s]: %(message)s"
 # A driver can quote its connection string in an error: a URL with user and password, or `password=…`.
 _PASSWORD: Final = re.compile(
-    r"""(?P<before>://[^\s:/@'"]*:)[^\s'"/]+(?=@)|(?P<name>\w*password["']?\s*[=:]\s*)('(\\.|[^'\n])*'?|"[^"\n]*"?|[^\s'"&,;)]+)""",
+    r"""(?P<before>://[^\s:/@'"]*:)[^\s'"/]+(?=@)|(?P<name>password["']?\s*[=:]\s*)('(\\.|[^'\n])*'?|"[^"\n]*"?|[^\s'"&,;)]+)""",
     re.IGNORECASE,
 )
 _FIELDS: Final = ("request_id", "run_id", "trace_id", "method", "path", "status", "duration_ms")

@@ -13,6 +13,7 @@ from chat_service.context import ServiceContext
 from chat_service.run_events import Position, RunEvent, RunHistory
 from chat_service.run_records import Run
 from chat_service.runs import Runs
+from chat_service.signals import REFRESH_SECONDS
 
 
 @final
@@ -46,7 +47,7 @@ class RunReader:
     def __init__(self, context: ServiceContext, runs: Runs, run: Run) -> None:
         self._store = context.store
         self._signal = context.signals.session(run.session_id)
-        self._longest_age = context.settings.ping_seconds
+        self._longest_age = context.settings.ping_seconds or REFRESH_SECONDS
         self._runs = runs
         self._run = run
         self._history = RunHistory(run.id, run.after)

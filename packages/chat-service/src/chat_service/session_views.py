@@ -21,6 +21,7 @@ from starlette.routing import Route
 from chat_service.chat_routes import PrincipalResolver
 from chat_service.context import ServiceContext
 from chat_service.runs import Runs
+from chat_service.signals import REFRESH_SECONDS
 
 Json: TypeAlias = dict[str, object]
 
@@ -93,7 +94,7 @@ class SessionViews:
             if found != shown:
                 shown = found
                 yield found
-            with anyio.move_on_after(self._settings.ping_seconds):  # no `yield` inside
+            with anyio.move_on_after(self._settings.ping_seconds or REFRESH_SECONDS):  # no `yield` inside
                 await signal.wait_for_change(seen)
 
 

@@ -26,6 +26,7 @@ from chat_service.request_values import read_message, read_text
 from chat_service.run_events import ClientEvent, Place
 from chat_service.run_records import Run
 from chat_service.runs import MessageRequest, Runs
+from chat_service.signals import REFRESH_SECONDS
 from chat_service.socket_owners import SocketOwners
 
 Json: TypeAlias = Mapping[str, object]
@@ -307,7 +308,7 @@ class SocketConnection:
                 parts, place = places.get(run.id, (0, None))
                 if len(run.parts) > parts:
                     places[run.id] = len(run.parts), await self._send_run(run, place)
-            with anyio.move_on_after(self._settings.ping_seconds):
+            with anyio.move_on_after(self._settings.ping_seconds or REFRESH_SECONDS):
                 await signal.wait_for_change(seen)
 
     async def _send_run(self, run: Run, after: Place | None) -> Place | None:

@@ -51,11 +51,13 @@ class _RenewalRequest:
     Attributes:
         job: the job.
         is_done: whether the transaction of the renewal has ended.
+        is_shared: whether other leases were renewed in the same transaction.
         error: the error of the renewal.
     """
 
     job: StoredJob
     is_done: bool = False
+    is_shared: bool = False
     error: ChatError | OSError | None = None
 
 
@@ -157,6 +159,8 @@ class JobQueue:
     async def _renew(self, job: StoredJob) -> None:
         """Renew the lease of a job, in one transaction with all renewals that are requested until it begins.
 
+        If that transaction fails, each job is renewed in its own, because the row of one job may be locked.
+
         Raises:
             LeaseLostError: the lease has expired, or the job was cancelled.
             InvalidDocumentError: the row of the job is damaged.
@@ -170,7 +174,9 @@ class JobQueue:
                     await self._renew_requested()
         finally:
             self._requests.remove(request)
-        if request.error is not None:
+        if isinstance(request.error, OSError) and request.is_shared:
+            await self._change_jobs(partial(_job_rules.renew, job=job, lease_length=self._lease_length))
+        elif request.error is not None:
             raise request.error
 
     async def _renew_requested(self) -> None:
@@ -192,7 +198,7 @@ class JobQueue:
         except OSError as error:
             failure = error
         for item in requests:
-            item.error, item.is_done = failure or item.error, True
+            item.error, item.is_done, item.is_shared = failure or item.error, True, len(requests) > 1
 
     def _renewal_pause(self) -> float:
         """Return the seconds until the next renewal: at most a third of a lease.
