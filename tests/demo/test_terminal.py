@@ -84,7 +84,7 @@ def test_the_demo_continues_after_ctrl_c_at_the_prompt(tmp_path: Path) -> None:
     assert the_tool(tmp_path).decisions == ()
 
     with Terminal(*words(tmp_path)) as terminal:
-        terminal.until("since the last time")
+        terminal.until("a call is still waiting")
         terminal.until(QUESTION)
         terminal.type("approve\n")
         assert terminal.wait() == 0
