@@ -13,16 +13,15 @@ from chat_core import errors
 from chat_core.errors import ChatError
 from chat_core.options import ChatOptions
 from chat_responses import ResponsesBuilder, ResponsesFrames
-from chat_testing import LoopbackServer
 from chat_transport_aiohttp import AiohttpTransport
 from chat_transport_websockets import BackOff, WebSocketTransport
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from .error_situations import AGAIN, API, FEWER, KEY, RESPONSES
+from .error_situations import AGAIN, API, FEWER, KEY
 from .test_error_messages import KEY as SECRET
-from .test_error_messages import NETWORK, QUERY, VENDORS, check_message, failure, respond
+from .test_error_messages import NETWORK, QUERY, check_message, check_situations, failure
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -48,21 +47,7 @@ SAMPLE: Final = (
 @pytest.mark.parametrize("vendor", ["claude", "openai"])
 async def test_errors_over_aiohttp_have_the_same_messages(anyio_backend: str, vendor: str) -> None:
     assert anyio_backend
-    situation = RESPONSES["wrong key"]
-
-    with LoopbackServer(lambda exchange: respond(exchange, situation, vendor)) as server:
-        transport = AiohttpTransport(trust_env=False)
-        provider = VENDORS[vendor](f"http://{server.host}/v1?{QUERY}").with_transport(transport).build()
-        for name in SAMPLE:
-            situation = RESPONSES[name]
-            options = ChatOptions(timeout=0.1 if situation.ends in {"silence", "stall"} else None)
-            for method in situation.methods:
-                error = await failure(provider, options, method)
-                path = server.exchanges[-1].path.partition("?")[0]
-                assert type(error) is situation.error, (name, method, error)
-                at = f"POST http://{server.host}{path}"
-                check_message(str(error), situation.message_for(vendor), provider.metadata.name, at)
-        await transport.aclose()
+    await check_situations(vendor, AiohttpTransport(trust_env=False), SAMPLE)
 
 
 @asynccontextmanager

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from chat_core.errors import UsageError
 from chat_core.transport import Event, Timeouts
@@ -68,6 +70,13 @@ def test_invalid_base_url_raises_without_showing_its_secret(url: str) -> None:
 
 def test_white_space_around_a_base_url_is_removed() -> None:
     assert Endpoint(" http://h/v1 \n", {}).request("/a", b"", None, stream=False).url == "http://h/v1/a"
+
+
+def test_the_error_for_wrong_headers_does_not_quote_them() -> None:
+    headers: Any = [("x-api-key", "sk-1234567890")]
+    with pytest.raises(UsageError, match="headers must be a tuple of pairs of strings, not list") as caught:
+        Endpoint("https://example.org", {}).request("/x", b"", None, stream=False, headers=headers)
+    assert "sk-" not in str(caught.value)
 
 
 def test_repr_of_an_endpoint_shows_no_headers() -> None:

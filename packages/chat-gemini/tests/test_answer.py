@@ -10,8 +10,8 @@ from chat_core.wire.shapes import WrongShapeError
 from chat_gemini.answer import Answer
 
 
-def read(*chunks: list[object], whole: bool = False) -> tuple[list[Part], list[Delta]]:
-    answer, out = Answer("p", whole=whole), list[Delta]()
+def read(*chunks: list[object], whole: bool = False, holds_calls: bool = False) -> tuple[list[Part], list[Delta]]:
+    answer, out = Answer("p", whole=whole, holds_calls=holds_calls), list[Delta]()
     for chunk in chunks:
         answer.read(chunk, out)
     answer.release_calls(out)
@@ -123,9 +123,25 @@ def test_a_call_with_its_result_in_a_later_chunk_has_no_delta() -> None:
         [{"text": ""}],
         [result, {"functionCall": {"name": "pay", "args": {}}}],
         [{"text": "Done."}],
+        holds_calls=True,
     )
     assert [tool.name for tool in tools(parts)] == ["pay"]
     assert out == [ToolCallDelta("{}", 0, "pay"), TextDelta("Done.")]
+
+
+@pytest.mark.parametrize("holds_calls", [False, True])
+@pytest.mark.parametrize("second", [{"functionCall": {"name": "g"}}, {"functionCall": None}])
+def test_deltas_have_the_order_of_the_parts(holds_calls: bool, second: dict[str, object]) -> None:
+    _, out = read([{"functionCall": {"name": "f"}}, {"text": "x", **second}], holds_calls=holds_calls)
+    calls = [ToolCallDelta("{}", 0, "f"), ToolCallDelta("{}", 1, "g")]
+    assert out == [calls[0], TextDelta("x"), *(calls[1:] if second["functionCall"] else [])]
+
+
+def test_deltas_before_an_invalid_part_are_delivered() -> None:
+    answer, out = Answer("p", whole=False), list[Delta]()
+    with pytest.raises(WrongShapeError):
+        answer.read([{"functionCall": {"name": "f"}}, {"functionCall": 5}], out)
+    assert out == [ToolCallDelta("{}", 0, "f")]
 
 
 def test_streamed_arguments_are_delivered_when_they_are_complete() -> None:

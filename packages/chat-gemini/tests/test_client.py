@@ -19,11 +19,11 @@ from chat_core.errors import (
 )
 from chat_core.events import AttemptReset, Done, FilePart, TextDelta, ToolCall, ToolCallDelta
 from chat_core.messages import Completed, Pending
-from chat_core.provider import NO_TOOLS
+from chat_core.provider import NO_TOOLS, Delta
 from chat_core.response import Paused
 from chat_core.testing import MockTransport
 from chat_core.usage import Usage
-from chat_gemini import GeminiBuilder, GeminiProvider
+from chat_gemini import GeminiBuilder, GeminiOptions, GeminiProvider
 from chat_testing import Exchange, LoopbackServer
 
 pytestmark = pytest.mark.anyio
@@ -282,6 +282,36 @@ async def test_parallel_calls_and_results_are_sent_back_in_one_content_each() ->
     assert [part.get("thoughtSignature") for part in contents[1]["parts"]] == ["c2ln", None]
     ids = [tool.id for content in messages for tool in content.tools]
     assert len(set(ids)) == 2
+
+
+async def test_deltas_of_calls_are_held_back_only_if_the_server_may_run_calls() -> None:
+    transport = MockTransport()
+    result: dict[str, object] = {"functionResponse": {"name": "search", "response": {}}}
+    for _ in range(2):
+        streamed(transport, chunk(call("search")), chunk(result), chunk(text("Done."), finish="STOP"))
+    servers = GeminiOptions(tools=({"mcpServers": [{"name": "docs"}]},))
+    deltas: list[list[Delta]] = []
+    for options in (ChatOptions(extras=(servers,)), ChatOptions()):
+        async with built(transport).stream(Messages.from_user("Find it."), NO_TOOLS, options, None) as stream:
+            deltas.append([delta async for batch in stream for delta in batch])
+    assert deltas == [[TextDelta("Done.")], [ToolCallDelta("{}", 0, "search"), TextDelta("Done.")]]
+
+
+async def test_a_last_call_is_delivered_if_the_server_may_run_calls() -> None:
+    transport = MockTransport()
+    streamed(transport, chunk(call("pay"), finish="STOP"))
+    options = ChatOptions(extras=(GeminiOptions(tools=({"mcpServers": []},)),))
+    async with built(transport).stream(Messages.from_user("Pay."), NO_TOOLS, options, None) as stream:
+        assert [delta async for batch in stream for delta in batch] == [ToolCallDelta("{}", 0, "pay")]
+
+
+async def test_a_stream_with_too_many_calls_is_left_at_the_first_one_beyond() -> None:
+    transport = MockTransport()
+    streamed(transport, *[chunk(call("weather", city=str(number))) for number in range(5)])
+    chat = ChatBuilder().with_model(built(transport)).with_tools(weather([])).with_max_calls(2).build()
+    with pytest.raises(InvalidResponseError, match="more than 2 tool calls"):  # and not that the stream was truncated
+        async with chat.stream(Messages.from_user("Weather?")) as stream:
+            [event async for event in stream]
 
 
 async def test_a_paused_run_resumes_from_stored_messages() -> None:

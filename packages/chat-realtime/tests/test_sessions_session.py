@@ -6,12 +6,21 @@ from typing import Any
 
 import anyio
 import pytest
-from chat_core import AuthenticationError, ChatBuilder, Messages, RateLimitedError, ToolCollection, UsageError
+from chat_core import (
+    AuthenticationError,
+    ChatBuilder,
+    ChatError,
+    Messages,
+    RateLimitedError,
+    ToolCollection,
+    UsageError,
+)
 from chat_core.testing import MemoryConversation, ScriptedProvider
 from chat_realtime import TalkEndedError
 from chat_realtime.sessions import AudioFormat, GeminiLive, OpenAIRealtime, ResponseEnded, TurnAdded, connect
 from chat_realtime.sessions.session import RealtimeSession
 from chat_realtime.testing import GeminiDialect, OpenAIDialect, ServerPeer, loopback_server
+from chat_testing import Exchange, LoopbackServer
 
 pytestmark = pytest.mark.anyio
 
@@ -62,6 +71,18 @@ async def test_an_error_before_the_session_is_ready_is_raised_on_entry_without_t
             async with connect(_model(url), CHAT, Messages()):
                 pass
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [200, 403])
+async def test_a_key_in_the_response_of_a_handshake_is_not_in_the_error(status: int) -> None:
+    def refuse(exchange: Exchange) -> None:
+        exchange.answer(status, {"x-echo": KEY}, f"Bearer {KEY}".encode())
+
+    with LoopbackServer(refuse) as server, pytest.raises(ChatError) as caught:
+        async with connect(_model(f"http://{server.host}"), CHAT, Messages()):
+            pass
+    error = caught.value
+    assert KEY not in f"{error} {error!r} {vars(error)} {error.__cause__!r}"
 
 
 async def test_a_session_that_ended_refuses_input() -> None:

@@ -125,6 +125,15 @@ async def test_a_server_without_websocket_support_raises_a_protocol_error() -> N
                 assert (caught.value.kind, caught.value.body) == ("protocol", b"hello")
 
 
+async def test_an_error_does_not_quote_a_body_that_repeats_a_secret() -> None:
+    with LoopbackServer(lambda exchange: exchange.answer(200, {}, f"Bearer {SECRET}".encode())) as server:
+        async with opened() as transport:
+            for call in ways(transport):
+                with pytest.raises(TransportError, match="does not support WebSocket at this URL") as caught:
+                    await call(secretly("http", server.host))
+                assert SECRET not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("said", "kind"),
     [

@@ -65,18 +65,19 @@ class ServerRuns:
 class Answer:
     """A collector for the parts of one response. Pieces of text are joined when the part is complete.
 
-    The deltas of calls are held back until other content or the end of the response follows, because the next chunk may
-    contain the result of a call that the server ran. Such a call has no deltas.
+    A call that the server ran has no deltas if its result is in the same chunk. With `holds_calls`, its result may also
+    follow in a later chunk: the deltas of calls are held back until other content or the end of the response follows.
     """
 
     __slots__ = (
-        "_audio", "_held", "_indexes", "_items", "_open_call", "_provider", "_server_runs", "_text_type", "_whole_body",
-        "calls", "texts",
+        "_audio", "_held", "_holds_calls", "_indexes", "_items", "_open_call", "_provider", "_server_runs",
+        "_text_type", "_whole_body", "calls", "texts",
     )  # fmt: skip
 
-    def __init__(self, provider: str, *, whole: bool) -> None:
+    def __init__(self, provider: str, *, whole: bool, holds_calls: bool = False) -> None:
         self._provider = provider
         self._whole_body = whole
+        self._holds_calls = holds_calls
         self._items: list[Part | Call] = []
         self.texts: list[str] = []  # pieces of the unfinished text
         self._text_type: type[Text | Reasoning] | None = None  # type of the unfinished text
@@ -98,21 +99,26 @@ class Answer:
         Raises:
             WrongShapeError: a known field has the wrong type.
         """
-        for index, item in enumerate(parts):
-            if item is None:
-                continue
-            path = f"parts[{index}]"
-            part = require_object(item, path)
-            if self._held and part.get("text") != "" and part.keys().isdisjoint(CALL_PARTS):
+        try:
+            for index, item in enumerate(parts):
+                if item is not None:
+                    path = f"parts[{index}]"
+                    self._read_part(require_object(item, path), path, out)
+        finally:
+            if not self._holds_calls:
                 self.release_calls(out)
-            if len(part) > 1:
-                part = self._split_text(part, path, out)
-            for key, value in part.items():
-                if value is not None and (handle := PART_HANDLERS.get(key)) is not None:
-                    handle(self, value, part, path, out)
-                    break
-            else:
-                self._add_provider_part(part)
+
+    def _read_part(self, part: Json, path: str, out: list[Delta]) -> None:
+        if self._held and not _continues_calls(part):
+            self.release_calls(out)
+        if len(part) > 1:
+            part = self._split_text(part, path, out)
+        for key, value in part.items():
+            if value is not None and (handle := PART_HANDLERS.get(key)) is not None:
+                handle(self, value, part, path, out)
+                break
+        else:
+            self._add_provider_part(part)
 
     @property
     def has_held_calls(self) -> bool:
@@ -322,6 +328,12 @@ NON_TEXT_FIELDS: Final = frozenset(
 """Fields that a part may have instead of a text."""
 
 BLOB_FIELDS: Final = frozenset({"mimeType", "data", "fileUri"})
+
+
+def _continues_calls(part: Json) -> bool:
+    """Return whether a part has a call or the result of one, or nothing, so that a later part may have a result."""
+    text = part.get("text")
+    return not text and (text == "" or any(part.get(key) is not None for key in CALL_PARTS))
 
 
 def _extra_blob_fields(blob: Json) -> Json:

@@ -175,8 +175,15 @@ class GeminiProvider(_Client):
         path = f"{self._path}:{method}"
         # No event marks the end: the response is complete when its body ends.
         request = self.endpoint.request(path, body, options.timeout, stream=True, framing=self._framing)
-        async with self.open_stream(request, StreamDecoder(self._dialect.provider)) as stream:
+        decoder = StreamDecoder(self._dialect.provider, holds_calls=self._declares_servers(options))
+        async with self.open_stream(request, decoder) as stream:
             yield stream
+
+    def _declares_servers(self, options: ChatOptions) -> bool:
+        """Return whether a request declares MCP servers, whose tools the server runs."""
+        extras = options.extra(GeminiOptions, self._dialect.provider)  # noqa: S610 - not Django
+        tools = self._dialect.native_tools + (() if extras is None else tuple(extras.tools))
+        return any("mcpServers" in tool for tool in tools)
 
     async def count_tokens(
         self,

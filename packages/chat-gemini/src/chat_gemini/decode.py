@@ -102,6 +102,8 @@ class StreamDecoder(EventDecoder):
     Args:
         provider: name of the provider, for metadata and error messages.
         whole: whether the response is one body, not a stream.
+        holds_calls: whether the deltas of calls are held back until other content follows. Needed if the request
+            declares `mcpServers`: the server then runs calls, and their results may follow in later chunks.
     """
 
     __slots__ = (
@@ -124,10 +126,10 @@ class StreamDecoder(EventDecoder):
 
     TERMINATOR: ClassVar[str] = "a finish reason"
 
-    def __init__(self, provider: str, *, whole: bool = False) -> None:
+    def __init__(self, provider: str, *, whole: bool = False, holds_calls: bool = False) -> None:
         super().__init__(provider)
         self._whole_body = whole
-        self._answer = Answer(provider, whole=whole)
+        self._answer = Answer(provider, whole=whole, holds_calls=holds_calls)
         self._alternatives: dict[int, Answer] = {}  # other candidates, by their index
         self._alternative_reasons: dict[int, object] = {}  # their finish reasons
         self._texts = self._answer.texts

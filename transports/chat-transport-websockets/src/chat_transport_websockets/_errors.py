@@ -68,7 +68,7 @@ def connect_error(error: Exception, request: Request, max_error_bytes: int) -> T
     """
     where = describe(request)
     if isinstance(error, InvalidStatus):
-        return _handshake_rejected_error(error, where, max_error_bytes)
+        return _handshake_rejected_error(error, request, max_error_bytes)
     found = next((entry for base, *entry in _CONNECT_ERRORS if isinstance(error, base)), None)
     if found is None:
         return None
@@ -82,15 +82,17 @@ def connect_error(error: Exception, request: Request, max_error_bytes: int) -> T
     return TransportError(kind, f"{where}: {problem} ({detail})")
 
 
-def _handshake_rejected_error(error: InvalidStatus, where: str, max_error_bytes: int) -> TransportError:
+def _handshake_rejected_error(error: InvalidStatus, request: Request, max_error_bytes: int) -> TransportError:
     """Return the error for a handshake response whose status is not 101."""
-    response = error.response
+    where, response = describe(request), error.response
     headers = Headers(list(response.headers.raw_items()))
     msg = refusal_message(where, response.status_code, response.reason_phrase, headers)
     body = bytes(response.body or b"")[:max_error_bytes]
     if is_success(response.status_code):
         msg += ": the server does not support WebSocket at this URL; the response has the content type "
-        msg += f"{headers.get('content-type', '')!r} and begins with {body[:80]!r}"
+        msg += repr(headers.get("content-type", ""))
+        if not _quotes_secret(body.decode("latin-1"), request):
+            msg += f" and begins with {body[:80]!r}"
         return TransportError("protocol", msg, body=body)
     return TransportError("status", msg, status=response.status_code, headers=headers, body=body)
 

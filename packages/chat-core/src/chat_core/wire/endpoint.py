@@ -13,7 +13,6 @@ from chat_core.arguments import (
     require_number,
     require_text,
     require_text_fields,
-    require_type,
 )
 from chat_core.errors import UsageError
 from chat_core.transport.values import Event, Framing, Request, Scheme, Timeouts, never_last
@@ -145,7 +144,9 @@ class Endpoint:
         require_text(framing=framing)
         if framing not in STREAM_HEADERS:
             raise argument_error("framing", f"one of {', '.join(STREAM_HEADERS)}", framing)
-        require_type("headers", headers, tuple, "a tuple of pairs of strings")
+        if not isinstance(headers, tuple):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            msg = f"headers must be a tuple of pairs of strings, not {type(headers).__name__}"  # values may be secrets
+            raise UsageError(msg)
         query = f"&{self.query[1:]}" if self.query and "?" in path else self.query
         return Request(
             method,

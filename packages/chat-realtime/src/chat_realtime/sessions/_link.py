@@ -136,9 +136,11 @@ class Link:
 
     def _translate(self, error: TransportError) -> ChatError:
         name = self._model.metadata.name
-        if error.kind != "status" or error.status is None or self._request is None:
+        if self._request is None:
             return translate_transport_error(error, name, "try again")
         redactor = Redactor(self._request)
+        if error.kind != "status" or error.status is None:
+            return translate_transport_error(redactor.redact_error(error), name, "try again")
         headers, body = redactor.redact_headers(error.headers), redactor.redact_bytes(error.body)
         return _with_address(error_from_response(error.status, headers, body, name), self._request)
 
