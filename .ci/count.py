@@ -1,4 +1,7 @@
-"""Script that sums the pytest reports of a folder: one line per report, then `N passed, N failed`."""
+"""Script that sums the pytest reports of a folder.
+
+It prints a line per report, the seconds of the tests of each folder, the skip reasons, and then `N passed, N failed`.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,24 @@ def reasons(report: Path) -> Counter[str]:
     return Counter(element.get("message") or "" for element in skipped)
 
 
+def durations(report: Path) -> Counter[str]:
+    """Return the milliseconds that the tests of each folder, such as `tests/wire`, took in one pytest report."""
+    found: Counter[str] = Counter()
+    for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - as above
+        folder = "/".join(case.get("classname", "").split(".")[:2])
+        found[folder] += round(1000 * float(case.get("time", 0)))
+    return found
+
+
 def main() -> int:
     """Print the sums and the skip reasons. Return 1 if a test failed or none passed, otherwise 0."""
     counts = {report.stem: count(report) for report in sorted(Path(sys.argv[1]).glob("*.xml"))}
     for name, (passed, failed, skipped) in counts.items():
         print(f"{name:32} {passed:6} passed {failed:4} failed {skipped:4} skipped")
+    spent = sum((durations(report) for report in Path(sys.argv[1]).glob("*.xml")), Counter[str]())
+    for folder, time in spent.most_common():
+        if seconds := round(time / 1000):
+            print(f"{folder:40} {seconds:6} s")
     why = sum((reasons(report) for report in Path(sys.argv[1]).glob("*.xml")), Counter[str]())
     for reason, times in why.most_common():
         print(f"skipped {times} times: {reason}")

@@ -59,6 +59,22 @@ def test_the_reasons_of_skipped_modules_are_counted(tmp_path: Path) -> None:
     assert answer.stdout.splitlines()[-2:] == ["skipped 2 times: no recordings", "1 passed, 0 failed, 2 skipped"]
 
 
+def test_the_seconds_of_each_folder_are_summed_over_the_reports(tmp_path: Path) -> None:
+    cases = [
+        '<testcase classname="packages.chat-core.tests.test_tool" time="1.5"/>',
+        '<testcase classname="packages.chat-core.tests.test_chat" time="2.5"/>',
+        '<testcase classname="tests.wire.test_views" time="0.4"/>',
+    ]
+    for number in range(2):
+        report = REPORT.format(3, 0, 0, 0).replace("/></testsuites>", f">{''.join(cases)}</testsuite></testsuites>")
+        (tmp_path / f"{number}.xml").write_text(report, encoding="utf-8")
+
+    command = [sys.executable, str(ROOT / ".ci" / "count.py"), str(tmp_path)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+
+    assert [line.split() for line in answer.stdout.splitlines()[2:-1]] == [["packages/chat-core", "8", "s"]]
+
+
 def test_ci_runs_the_commands_of_the_readme_and_every_check() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     steps = re.findall(r"^step python3 run\.py (\w+)", script, re.MULTILINE)
