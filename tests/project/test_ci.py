@@ -63,7 +63,7 @@ def test_the_seconds_of_each_folder_are_summed_over_the_reports(tmp_path: Path) 
     cases = [
         '<testcase classname="packages.chat-core.tests.test_tool" time="1.5"/>',
         '<testcase classname="packages.chat-core.tests.test_chat" time="2.5"/>',
-        '<testcase classname="tests.wire.test_views" time="0.4"/>',
+        '<testcase classname="tests.wire.test_views" time="0.2"/>',
     ]
     for number in range(2):
         report = REPORT.format(3, 0, 0, 0).replace("/></testsuites>", f">{''.join(cases)}</testsuite></testsuites>")
