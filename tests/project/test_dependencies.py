@@ -6,8 +6,9 @@ import ast
 import re
 import sys
 import tomllib
-from importlib.metadata import packages_distributions, requires
+from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -35,18 +36,24 @@ CORE_DEPENDENCIES = {"anyio", "docstring-parser", "jsonschema", "pydantic", "typ
 
 def declared(package: Package) -> dict[str, Requirement]:
     """Return the dependencies of a package, without extras."""
-    requirements = [Requirement(text) for text in requires(package.name) or []]
-    return {canonicalize_name(r.name): r for r in requirements if r.marker is None or "extra" not in str(r.marker)}
+    texts = [text for table in dependency_tables(package) for text in table.get("dependencies", [])]
+    requirements = [Requirement(text.replace("{{ version }}", VERSION)) for text in texts]
+    return {canonicalize_name(r.name): r for r in requirements}
 
 
-def optional(package: Package) -> set[str]:
-    """Return the dependencies in the extras of a package, which its source may import on demand.
+def dependency_tables(package: Package) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tables with the dependencies of a package.
 
-    They are read from the source, because an editable install lacks extras that were added later.
+    They are read from the source, because an editable install lacks what was added later.
     """
     document = tomllib.loads((package.folder / "pyproject.toml").read_text(encoding="utf-8"))
     hooks = document["tool"]["hatch"].get("metadata", {}).get("hooks", {})
-    tables = (document["project"], hooks.get("uv-dynamic-versioning", {}))
+    return document["project"], hooks.get("uv-dynamic-versioning", {})
+
+
+def optional(package: Package) -> set[str]:
+    """Return the dependencies in the extras of a package, which its source may import on demand."""
+    tables = dependency_tables(package)
     extras = {name: texts for table in tables for name, texts in table.get("optional-dependencies", {}).items()}
     texts = [text.replace("{{ version }}", VERSION) for texts in extras.values() for text in texts]
     return {canonicalize_name(Requirement(text).name) for text in texts}
@@ -118,10 +125,8 @@ def test_every_other_dependency_has_a_lower_bound(package: Package) -> None:
 
 @pytest.mark.parametrize("package", [package for package in PACKAGES if package.name in PRIVATE_PARTS], ids=module_id)
 def test_a_dependency_whose_private_parts_are_used_has_an_upper_bound(package: Package) -> None:
-    project = tomllib.loads((package.folder / "pyproject.toml").read_text(encoding="utf-8"))
-    lines = project["tool"]["hatch"]["metadata"]["hooks"]["uv-dynamic-versioning"]["dependencies"]
-    found = [Requirement(line) for line in lines if "{{" not in line]
-    bounded = {one.name for one in found if "<" in {specifier.operator for specifier in one.specifier}}
+    found = declared(package)
+    bounded = {name for name, one in found.items() if "<" in {specifier.operator for specifier in one.specifier}}
 
     assert bounded >= PRIVATE_PARTS[package.name]
 

@@ -114,6 +114,12 @@ def test_every_fault_has_one_number_and_a_test() -> None:
     assert [row.words[0] for row in table if not row.tests] == []
 
 
+def test_every_fault_has_a_mutant_or_the_reason_why_it_has_none() -> None:
+    lines = PAGES["faults"].read_text(encoding="utf-8").splitlines()
+
+    assert [line.split("|")[1].strip() for line in lines if line.endswith("| - |")] == []
+
+
 def test_the_tables_name_all_existing_mutants() -> None:
     # Each mutant breaks a promise or introduces a defect. The page of faults names some of these mutants again.
     assert {name for page in ("bugs", "promises") for row in ROWS[page] for name in row.mutants} == set(MUTANTS)

@@ -178,15 +178,11 @@ def x130_tools_of_a_collection_that_is_none() -> None:  # R: UsageError: with_to
     ready.with_tools([plain])  # E: ToolCollection
 
 
-async def x145_one_text_is_no_list_of_texts() -> (
-    None
-):  # R: UsageError: embed\(\) needs a list of strings, not one string
+async def x145_embeddings_of_one_text() -> None:  # R: UsageError: embed\(\) needs a list of strings, not one string
     await ready.with_embeddings().build().embed("hi")  # E: str|Texts
 
 
-def x146_one_text_is_no_list_of_texts_without_an_event_loop() -> (
-    None
-):  # R: UsageError: embed\(\) needs a list of strings
+def x146_blocking_embeddings_of_one_text() -> None:  # R: UsageError: embed\(\) needs a list of strings
     ready.with_embeddings().build().blocking.embed("hi")  # E: str|Texts
 
 

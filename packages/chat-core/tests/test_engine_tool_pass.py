@@ -418,6 +418,21 @@ async def test_a_tool_context_describes_the_call_and_reports_progress() -> None:
     assert b.result_text() == b.idempotency_key != ""
 
 
+async def test_a_tool_context_has_the_id_of_the_call_in_the_conversation() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    def name(context: ToolContext) -> str:
+        return context.tool_id
+
+    repeated = [FunctionCall("name", {}, id="a"), FunctionCall("name", {}, id="a")]
+    messages = Messages.from_user("go")
+    await ChatBuilder().with_model(ScriptedProvider(repeated, "done")).with_tools(tools).build().complete(messages)
+    found = [part for content in messages for part in content.parts if isinstance(part, Tool)]
+    assert [tool.call_id for tool in found] == ["a", "a"]
+    assert [tool.result_text() for tool in found] == [tool.id for tool in found]
+
+
 async def test_each_resolved_call_has_one_result_event_even_if_it_failed() -> None:
     tools = ToolCollection()
 
