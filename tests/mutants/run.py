@@ -49,6 +49,8 @@ OTHERS = (
 """Third-party modules that tests import."""
 LONGEST = 300
 """Seconds after which a test run is killed as hanging."""
+BATCH = 60
+"""Number of tests that run in one process without a mutant."""
 SEED = 0
 """Seed of the sample selected by `--most`, the same in every run."""
 RECORDINGS = Path(os.environ.get("CHAT_WIRE_DIR") or ROOT.parent / "shared" / "wire")
@@ -178,20 +180,26 @@ def verdict(mutant: Mutant | None, status: int, output: str) -> str:
     return f"not noticed by {', '.join(unmoved)}\n{output[-1500:]}" if unmoved else ""
 
 
+def batched(tests: Sequence[str]) -> Iterable[Sequence[str]]:
+    """Return consecutive parts of `tests`, each with at most `BATCH` of them."""
+    return (tests[start : start + BATCH] for start in range(0, len(tests), BATCH))
+
+
 def judge(mutants: Sequence[Mutant], folder: Path, jobs: int) -> dict[str, str]:
     """Run all mutants and return the problems by mutant name.
 
-    The tests also run once without a mutant and must pass.
+    The tests also run once without a mutant, up to `BATCH` of them in a process, and must pass.
     """
     free = [Copy(folder / str(number)) for number in range(jobs)]
     wrong = {mutant.name: "its text stands there not once" for mutant in mutants if free[0].count(mutant) != 1}
-    todo: deque[Mutant | None] = deque([None, *[mutant for mutant in mutants if mutant.name not in wrong]])
     everything = sorted({test for mutant in mutants for test in mutant.tests})
+    todo: deque[tuple[Sequence[str], Mutant | None]] = deque((tests, None) for tests in batched(everything))
+    todo.extend((mutant.tests, mutant) for mutant in mutants if mutant.name not in wrong)
     live: dict[int, tuple[Copy, Mutant | None, float]] = {}
     while todo or live:
         while todo and free:
-            mutant, copy = todo.popleft(), free.pop()
-            pid = copy.begin(everything if mutant is None else mutant.tests, mutant)
+            (tests, mutant), copy = todo.popleft(), free.pop()
+            pid = copy.begin(tests, mutant)
             live[pid] = copy, mutant, time.monotonic()
         pid, status = os.wait()
         copy, mutant, began = live.pop(pid)
