@@ -197,6 +197,20 @@ async def test_an_error_in_a_job_block_is_raised_while_the_database_is_down() ->
 
 
 @pytest.mark.usefixtures("no_pauses")
+async def test_a_job_whose_error_has_no_readable_message_is_tried_again() -> None:
+    class UnreadableError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    async with MemoryStore() as store:
+        await store.create(Messages.from_user("Hi."), jobs=[Job("index", "1")])
+        with pytest.raises(UnreadableError):
+            async with store.take_job("index"):
+                raise UnreadableError
+        (job,) = await store.jobs()
+        assert (job.state, job.error) == ("queued", "UnreadableError: its message cannot be read")
+
+
 async def test_the_lease_of_a_long_job_is_renewed() -> None:
     async with MemoryStore() as store:
         await store.create(Messages(), jobs=[Job("run", "1")])

@@ -20,6 +20,7 @@ from chat_core.batches import BatchOutcome, BatchStatus
 from chat_core.clock import utc_now
 from chat_core.errors import BatchInDoubtError, ChatError, ConflictError, LeaseLostError, ProviderError, UsageError
 from chat_core.messages import Messages
+from chat_core.model_texts import raised
 from chat_core.response import ChatResponse, Paused
 from chat_store import ConversationStore, Job, OpenConversation, StoredJob
 from typing_extensions import TypeVar
@@ -178,7 +179,7 @@ class BatchJobs(Generic[OutT, PauseT]):
             except (ProviderError, UsageError) as error:
                 if isinstance(error, ProviderError) and (error.retryable or error.status is None):
                     raise
-                failures |= dict.fromkeys([item.member.id for item in prepared], _describe(error))
+                failures |= dict.fromkeys([item.member.id for item in prepared], raised(error))
                 await self._store_outcome(job, "failed", failures)
                 return
         data: dict[str, object] = {"handle": handle.to_json(), "failures": failures}
@@ -199,7 +200,7 @@ class BatchJobs(Generic[OutT, PauseT]):
             except Exception as error:
                 if _is_temporary(error) and job.attempts < PREPARE_ATTEMPTS:
                     raise
-                failures[id_] = _describe(error)
+                failures[id_] = raised(error)
         return prepared, failures
 
     async def _store_intent(self, id_: str, record: BatchRecord, prepared: Sequence[PreparedRequest]) -> BatchRecord:
@@ -268,7 +269,7 @@ class BatchJobs(Generic[OutT, PauseT]):
         ids = set([member.id for member in record.handle.members] if record.retry is None else record.retry)
         failures = {id_: text for id_, text in record.failures.items() if id_ not in ids}
         if status.error is not None:
-            return failures | dict.fromkeys(ids, _describe(status.error))
+            return failures | dict.fromkeys(ids, raised(status.error))
         errors: dict[str, Exception] = {}
         async with self._batches.results(record.handle) as results:
             async for result in results:
@@ -276,7 +277,7 @@ class BatchJobs(Generic[OutT, PauseT]):
                     continue
                 error = result.error or await self._continue_with(result)
                 if error is not None:
-                    failures[result.id] = _describe(error)
+                    failures[result.id] = raised(error)
                     if result.error is None and _is_temporary(error):
                         errors[result.id] = error
         if errors and job.attempts < job.max_attempts:
@@ -298,7 +299,7 @@ class BatchJobs(Generic[OutT, PauseT]):
         """End a batch after the last attempt of a step."""
         record = await self._record(job.conversation)
         ids = record.conversations if record.retry is None else record.retry
-        await self._store_outcome(job, "failed", {**dict.fromkeys(ids, _describe(error)), **record.failures})
+        await self._store_outcome(job, "failed", {**dict.fromkeys(ids, raised(error)), **record.failures})
 
     async def _store_outcome(self, job: StoredJob, outcome: BatchOutcome, failures: dict[str, str]) -> None:
         data: dict[str, object] = {"outcome": outcome, "failures": failures}
@@ -344,7 +345,3 @@ def _is_temporary(error: Exception) -> bool:
     Errors of other types, such as those of the store or of a function of the application, may also be temporary.
     """
     return not isinstance(error, ChatError) or error.retryable or isinstance(error, (ConflictError, LeaseLostError))
-
-
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

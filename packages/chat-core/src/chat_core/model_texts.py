@@ -64,13 +64,21 @@ def timed_out(name: str, timeout: float) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """Return the error text for a call whose tool raised `error`."""
-    return f"{type(error).__name__}: {error}"
+    """Return the error text for a call whose tool raised `error`: its class and its message."""
+    return f"{type(error).__name__}: {message_of(error)}"
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of `error`, also if its class has a `__str__` method that raises."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - the class may compute its message by any code
+        return "its message cannot be read"
 
 
 def invalid_result(name: str, error: Exception) -> str:
     """Return the error text for a call to `name` whose result is not JSON. `error` states the reason."""
-    return f"{name} ran, but its result cannot be told: {error}"
+    return f"{name} ran, but its result cannot be told: {message_of(error)}"
 
 
 def output_inside(kind: str) -> str:
@@ -232,12 +240,12 @@ def arguments_not_json(error: Exception) -> str:
 
 def not_checked(error: Exception) -> str:
     """Return the error text for arguments whose validation against a JSON Schema raised `error`."""
-    return f"{WHOLE_ARGUMENTS}: they could not be checked ({type(error).__name__}: {error})"
+    return f"{WHOLE_ARGUMENTS}: they could not be checked ({raised(error)})"
 
 
 def arguments_not_checked(error: Exception) -> str:
     """Return the error text for arguments whose validator raised `error`."""
-    return f"The arguments could not be checked: {type(error).__name__}: {error}"
+    return f"The arguments could not be checked: {raised(error)}"
 
 
 def subchat_arguments(arguments: dict[str, object]) -> str:

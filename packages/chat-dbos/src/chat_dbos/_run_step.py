@@ -20,6 +20,7 @@ from chat_core.errors import (
     PolicyError,
     ToolMissingError,
 )
+from chat_core.model_texts import message_of
 from chat_core.response import Wait
 from chat_store import ConversationStore, UnknownConversationError
 
@@ -98,7 +99,7 @@ def _create_failure(error: Exception) -> Failed:
     return Failed(
         kind="failed",
         error=type(error).__name__,
-        message=str(error),
+        message=message_of(error),
         retryable=retryable and not isinstance(error, UnknownConversationError),
         retry_after=error.retry_after if isinstance(error, ChatError) else None,
     )

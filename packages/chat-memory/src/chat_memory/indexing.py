@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages
+from chat_core.model_texts import raised
 from chat_store import ConversationStore, Job, UnknownConversationError
 from chat_store.meta import ConversationMeta
 
@@ -189,7 +190,7 @@ class _Run:
 
     def fail(self, stage: str, error: Exception | str) -> None:
         retry = not isinstance(error, (UsageError, str))
-        text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        text = error if isinstance(error, str) else raised(error)
         self.errors.append(StageError(stage, text[:_MAX_ERROR_CHARACTERS], retry))
 
 
@@ -325,7 +326,7 @@ class Indexer:
             try:
                 recognized = await self._recognizer.recognize([turn.text for turn in chunk])
             except Exception as error:  # noqa: BLE001 - the entities of the extractor are used
-                problems.append(f"the recognizer failed: {type(error).__name__}: {error}"[:_MAX_ERROR_CHARACTERS])
+                problems.append(f"the recognizer failed: {raised(error)}"[:_MAX_ERROR_CHARACTERS])
         found = await self._extractor.extract(chunk, [entity.name for entity in recognized.entities])
         return replace(
             found,

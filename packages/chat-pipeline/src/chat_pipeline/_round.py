@@ -17,6 +17,7 @@ from typing import Any, Final, final
 
 from chat_core import json
 from chat_core.json import JsonValue, find_fault
+from chat_core.model_texts import raised
 from dbos import DBOS, StepReservation
 
 from chat_pipeline._outcomes import ENDED, CompletedTask, FailedTask, HeldTask, Outcome, WaitingTask
@@ -146,8 +147,7 @@ class Round:
             return FailedTask(kind="failed", error=str(error), at=time.time()), error.retryable
         except Exception as error:  # noqa: BLE001 - a runtime may raise anything; the run records it
             if not timeout.expired():
-                message = f"{type(error).__name__}: {error}"
-                return FailedTask(kind="failed", error=message, at=time.time()), True
+                return FailedTask(kind="failed", error=raised(error), at=time.time()), True
         return FailedTask(kind="timed_out", error=f"the task exceeded {exceeded}", at=time.time()), True
 
     async def _call(self, task: Task) -> CompletedTask | WaitingTask:

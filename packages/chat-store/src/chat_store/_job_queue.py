@@ -14,6 +14,7 @@ import anyio
 from anyio import CancelScope, Lock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ChatError, LeaseLostError, UsageError
+from chat_core.model_texts import raised
 
 from chat_store import _job_rules
 from chat_store._arguments import require_text
@@ -106,9 +107,9 @@ class JobQueue:
                 await self._change_jobs(partial(_job_rules.give_back, job=job))
             raise
         if failure is not None:
-            text = f"{type(failure).__name__}: {failure}"
+            failed = partial(_job_rules.fail, job=job, error=raised(failure))
             try:
-                await self._change_jobs(partial(_job_rules.fail, job=job, error=text))
+                await self._change_jobs(failed)
             except LeaseLostError:
                 pass
             except OSError as error:

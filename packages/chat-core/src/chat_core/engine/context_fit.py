@@ -7,7 +7,8 @@ import re
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, Literal, final
 
-from chat_core.context import ContextChoice, ContextSize
+from chat_core.arguments import require_type
+from chat_core.context import ContextChoice, ContextSize, Summarized
 from chat_core.engine.count_tokens import estimate_overhead
 from chat_core.engine.model_call import usage_of_failure
 from chat_core.errors import ChatError, UsageError
@@ -104,7 +105,7 @@ class ContextFit:
 
         Raises:
             ContextLengthError: the conversation cannot be reduced enough.
-            UsageError: the policy chose a longer view than before, or a turn that is not a summary.
+            UsageError: the policy chose a longer view than before, a turn that is not a summary, or something else.
         """
         if self._pending is not None:
             pending, self._pending = self._pending, None
@@ -144,6 +145,7 @@ class ContextFit:
             await self._add_failure_warning(choice.cause)
             self._checkpoint.messages.choose_view(choice)
         else:
+            require_type("the result of the context policy", choice, Summarized, "a View, a Summarized or None")
             await self._store_summary(choice.turn)
         self._reduced = True
         self._ready = self._refused is not None or self._choices >= MAX_CHOICES

@@ -7,9 +7,11 @@ from contextlib import AbstractAsyncContextManager
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, cast, final
 
+from chat_core.arguments import require_type
 from chat_core.engine.retry import RetryBudget
 from chat_core.errors import ChatError, InvalidResponseError, MaxStepsExceededError, UsageError
 from chat_core.events import AttemptReset, StructuredDelta, TextDelta, ToolCallDelta
+from chat_core.messages import Turn
 from chat_core.messages.storable import require_storable
 from chat_core.middleware import turn_deltas
 from chat_core.provider import (
@@ -27,7 +29,7 @@ from chat_core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from chat_core.events import ProgressEvent
-    from chat_core.messages import Messages, Turn
+    from chat_core.messages import Messages
     from chat_core.options import ChatOptions
 
 _NOT_SENT = (MaxStepsExceededError, UsageError)
@@ -92,7 +94,9 @@ class ModelRequest:
 
         Raises:
             InvalidResponseError: the turn has more tool calls than allowed, or it could not be stored and read again.
+            UsageError: the provider or a middleware returned something other than a turn.
         """
+        require_type("the response of the provider or a middleware", turn, Turn, "a Turn")
         if len(turn.parts) > self.max_calls and len(turn.tools) > self.max_calls:
             error = too_many_calls_error(self.max_calls)
             error.partial, error.metadata = turn, turn.metadata

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
+from chat_core.arguments import require_items, require_type
 from chat_core.messages import Recalled, RecalledNote, Turn
 from chat_core.messages.token_estimate import estimate_text
 from chat_core.recall import RecallListener
@@ -24,13 +25,20 @@ async def add_recalled(settings: RecallSettings, checkpoint: Checkpoint) -> None
     Args:
         settings: the memory of the chat.
         checkpoint: messages of the run, and the stored conversation that receives their changes.
+
+    Raises:
+        UsageError: the memory returned other values than notes, or the scope is not a string.
     """
     question = _unanswered_question(checkpoint.messages)
     scope = settings.scope(checkpoint.run) if question else None
     if scope is None:
         return
+    require_type("the result of scope() in with_memory()", scope, str, "a string or None")
     known = {(note.id, note.text) for part in checkpoint.messages.recalled for note in part.notes}
-    found = await settings.source.recall(scope, question)
+    answer = settings.source.recall(scope, question)
+    require_type("the result of recall()", answer, Awaitable, "awaitable: define the method with async def")
+    found = await answer
+    require_items("the result of the memory", found, RecalledNote, "a sequence of RecalledNote objects")
     notes = _limit_notes([note for note in found if (note.id, note.text) not in known], settings)
     if notes:
         await checkpoint.append_turn("user", Turn([Recalled(notes)], by="engine"))

@@ -159,7 +159,9 @@ class RunValues:
         except anyio.get_cancelled_exc_class() as error:
             reason = self._error = error
             if not is_cancelled():
-                self._error = RuntimeError("a factory of with_values() was cancelled, but not by the run")
+                self._error = UsageError(
+                    "a factory of with_values() was cancelled, but not by the run: cancel only tasks that it started"
+                )
         except BaseException as error:  # noqa: BLE001 - `open()` raises it
             reason = self._error = error
         # From here on, `aclose()` closes the values, even if the run is cancelled.

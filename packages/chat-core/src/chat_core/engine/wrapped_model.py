@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, final
 
+from chat_core.arguments import require_type
 from chat_core.middleware import Middleware, OpenStream, ProviderRequest, Send
 from chat_core.provider import FIRST_ATTEMPT, Attempt, AttemptAware, CompletionProvider, ProviderMeta, ProviderStream
 
@@ -87,8 +90,21 @@ class WrappedModel:
 
 
 def _complete_with_middleware(middleware: Middleware, send: Send) -> Send:
-    return lambda request: middleware.complete(request, send)
+    def forward(request: ProviderRequest) -> Awaitable[Turn]:
+        response = middleware.complete(request, send)
+        require_type("complete() of a middleware", response, Awaitable, "defined with async def")
+        return response
+
+    return forward
 
 
 def _stream_with_middleware(middleware: Middleware, open_stream: OpenStream) -> OpenStream:
-    return lambda request: middleware.stream(request, open_stream)
+    def forward(request: ProviderRequest) -> AbstractAsyncContextManager[ProviderStream]:
+        stream = middleware.stream(request, open_stream)
+        if inspect.iscoroutine(stream):
+            stream.close()  # otherwise, Python warns that it was never awaited
+        expected = "an async context manager, such as open_stream(request); define the method without async"
+        require_type("the result of stream() of a middleware", stream, AbstractAsyncContextManager, expected)
+        return stream
+
+    return forward
