@@ -29,8 +29,8 @@ LATER: Final = "try again later, or allow more retries with with_retry()"
 RIGHTS: Final = "check what the API key and its account may use"
 PLAN: Final = "check the plan and the balance of the account"
 FEWER: Final = "send fewer requests, or allow more retries with with_retry()"
-TIMEOUT: Final = "{p}: {at}: no data within 0.1 seconds (…); ChatOptions(timeout=…) sets the limit"
-BROKEN: Final = "{p}: {at}: the connection broke (…); try again, or allow more retries with with_retry()"
+TIMEOUT: Final = "{p}: {at}: no data within 0.1 seconds (…) (next step: ChatOptions(timeout=…) sets the limit)"
+BROKEN: Final = "{p}: {at}: the connection broke (…) (next step: try again, or allow more retries with with_retry())"
 AGAIN: Final = "try again, or allow more retries with with_retry()"
 API: Final = "check that the base URL and the model belong to this API"
 ENDED: Final = (
@@ -363,7 +363,7 @@ RESPONSES: Final[dict[str, Situation]] = {
     ),
     "JSON in place of a stream": unreadable(
         "{p}: {at}: expected a stream …, but the response has the content type 'application/json' and begins with b'{}'"
-        "; check the base URL",
+        " (next step: check the base URL)",
         JSON,
         b"{}",
         "stream",
@@ -375,8 +375,8 @@ RESPONSES: Final[dict[str, Situation]] = {
         "complete",
     ),
     "unknown compression": unreadable(
-        "{p}: {at}: the response has the content-encoding 'br'; supported are deflate, gzip, identity, x-gzip; "
-        "check the base URL and the proxy",
+        "{p}: {at}: the response has the content-encoding 'br'; supported are deflate, gzip, identity, x-gzip "
+        "(next step: check the base URL and the proxy)",
         {**JSON, "content-encoding": "br"},
         b"\x0b\x02\x80",
     ),
@@ -385,7 +385,7 @@ RESPONSES: Final[dict[str, Situation]] = {
     "reset": Situation(error=errors.NetworkError, message=BROKEN, status=0, ends="reset"),
     "another protocol": Situation(
         error=errors.InvalidResponseError,
-        message="{p}: {at}: the peer violated the HTTP protocol (…); check the base URL and the proxy",
+        message="{p}: {at}: the peer violated the HTTP protocol (…) (next step: check the base URL and the proxy)",
         status=0,
         body=b"SSH-2.0-OpenSSH_9.9\r\n\r\n",
         ends="cut",

@@ -138,7 +138,7 @@ async def test_an_unreachable_server_is_named_in_the_error(anyio_backend: str, v
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
-        message = f"{{p}}: {{at}}…: no connection (…); {NETWORK}"
+        message = f"{{p}}: {{at}}…: no connection (…) (next step: {NETWORK})"
         await check_connection_error(vendor, url, HttpxTransport(trust_env=False), errors.NetworkError, message)
 
 
@@ -154,7 +154,7 @@ async def test_a_server_without_tls_is_named_in_the_error(anyio_backend: str, ve
     async with await create_tcp_listener(local_host="127.0.0.1") as listener, create_task_group() as tasks:
         tasks.start_soon(listener.serve, answer_in_plain_text)
         url = f"https://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/v1"  # noqa: S610 - not Django
-        message = f"{{p}}: {{at}}…: no connection (…SSL…); {NETWORK}"
+        message = f"{{p}}: {{at}}…: no connection (…SSL…) (next step: {NETWORK})"
         await check_connection_error(
             vendor, url, HttpxTransport(verify=TLS, trust_env=False), errors.NetworkError, message
         )
@@ -165,27 +165,30 @@ UNCONNECTED: dict[str, tuple[Exception, type[ChatError], str]] = {
     "DNS": (
         httpx.ConnectError("Name or service not known"),
         errors.NetworkError,
-        f"{{p}}: {{at}}…: no connection (ConnectError: Name or service not known); {NETWORK}",
+        f"{{p}}: {{at}}…: no connection (ConnectError: Name or service not known) (next step: {NETWORK})",
     ),
     "certificate": (
         httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate"),
         errors.NetworkError,
-        f"{{p}}: {{at}}…: no connection (…CERTIFICATE_VERIFY_FAILED] self-signed certificate); {NETWORK}",
+        f"{{p}}: {{at}}…: no connection (…CERTIFICATE_VERIFY_FAILED] self-signed certificate) (next step: {NETWORK})",
     ),
     "proxy": (
         httpx.ProxyError("407 Proxy Authentication Required"),
         errors.NetworkError,
-        f"{{p}}: {{at}}…: no connection (…407 Proxy Authentication Required); {NETWORK}",
+        f"{{p}}: {{at}}…: no connection (…407 Proxy Authentication Required) (next step: {NETWORK})",
     ),
     "connect timeout": (
         httpx.ConnectTimeout(""),
         errors.RequestTimeoutError,
-        "{p}: {at}…: no connection within 10 seconds (ConnectTimeout); ChatOptions(timeout=…) sets the limit",
+        (
+            "{p}: {at}…: no connection within 10 seconds (ConnectTimeout) "
+            "(next step: ChatOptions(timeout=…) sets the limit)"
+        ),
     ),
     "write timeout": (
         httpx.WriteTimeout(""),
         errors.RequestTimeoutError,
-        "{p}: {at}…: no data within 300 seconds (WriteTimeout); ChatOptions(timeout=…) sets the limit",
+        "{p}: {at}…: no data within 300 seconds (WriteTimeout) (next step: ChatOptions(timeout=…) sets the limit)",
     ),
 }
 

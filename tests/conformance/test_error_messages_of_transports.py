@@ -98,7 +98,10 @@ REFUSALS: Final = {
     "no WebSocket": (
         (200, {"content-type": "text/html"}, LOGIN),
         errors.InvalidResponseError,
-        f"{{p}}: {{ws}} returned status 200 …WebSocket…'text/html' and begins with {LOGIN!r}; check the base URL …",
+        (
+            f"{{p}}: {{ws}} returned status 200 …WebSocket…'text/html' and begins with {LOGIN!r} "
+            "(next step: check the base URL …)"
+        ),
     ),
 }
 
@@ -137,12 +140,12 @@ ENDINGS: Final[dict[str, tuple[Callable[[ServerConnection], Awaitable[None]], ty
     "abort": (
         abort,
         errors.NetworkError,
-        f"{{p}}: {{ws}}: the connection broke before the response was complete (1006); {AGAIN}",
+        f"{{p}}: {{ws}}: the connection broke before the response was complete (1006) (next step: {AGAIN})",
     ),
     "close": (
         go_away,
         errors.NetworkError,
-        f"{{p}}: {{ws}}: the peer closed the connection before the response was complete (1001); {AGAIN}",
+        f"{{p}}: {{ws}}: the peer closed the connection before the response was complete (1001) (next step: {AGAIN})",
     ),
     "not JSON": (send_text, errors.InvalidResponseError, f"{{p}}: …not JSON… ({{at}}) (next step: {API})"),
     "rate limit": (
@@ -153,7 +156,7 @@ ENDINGS: Final[dict[str, tuple[Callable[[ServerConnection], Awaitable[None]], ty
     "silence": (
         stay_silent,
         errors.RequestTimeoutError,
-        "{p}: {ws}: no data arrived within 0.1 seconds; ChatOptions(timeout=…) sets the limit",
+        "{p}: {ws}: no data arrived within 0.1 seconds (next step: ChatOptions(timeout=…) sets the limit)",
     ),
 }
 
@@ -171,4 +174,4 @@ async def test_an_unreachable_websocket_server_is_named(anyio_backend: str) -> N
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{closed.getsockname()[1]}"
-        await check_socket_error(host, errors.NetworkError, f"{{p}}: {{ws}}: no connection (…); {NETWORK}")
+        await check_socket_error(host, errors.NetworkError, f"{{p}}: {{ws}}: no connection (…) (next step: {NETWORK})")

@@ -337,7 +337,7 @@ async def test_the_connection_hint_is_added_only_to_connect_errors() -> None:
     for kind in ("connect", "connect", "timeout"):
         transport.fail(TransportError(kind, "no route"))
     ask = (Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
-    with pytest.raises(NetworkError, match=r"no route .*; start it with `serve`"):
+    with pytest.raises(NetworkError, match=r"no route .* \(next step: start it with `serve`\)"):
         await telling(transport).complete(*ask)
     with pytest.raises(NetworkError, match="start it with"):
         async with telling(transport).stream(*ask):

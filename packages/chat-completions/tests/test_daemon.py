@@ -11,6 +11,7 @@ from chat_core.errors import (
     InvalidResponseError,
     NetworkError,
     NotFoundError,
+    RequestTimeoutError,
     ServerError,
     StreamTruncatedError,
     TransportError,
@@ -152,6 +153,17 @@ async def test_an_unreachable_daemon_is_reported_with_the_command_to_start_it() 
             await provider.complete(Messages.from_user("Hi"), NO_TOOLS, ChatOptions(), None)
         with pytest.raises(NetworkError, match="ollama serve"):
             await provider.embed(["a"], ChatOptions())
+
+
+async def test_timeouts_advise_nothing_that_a_pull_or_a_ping_does_not_take() -> None:
+    transport = MockTransport()
+    transport.fail(TransportError("timeout", "no data"))
+    transport.fail(TransportError("timeout", "no data"))
+    builder = OllamaBuilder().with_transport(transport)
+    with pytest.raises(RequestTimeoutError, match=r"no data \(next step: start Ollama with `ollama serve`"):
+        await builder.ping()
+    with pytest.raises(RequestTimeoutError, match=r"no data \(next step: call \.pull\(\) again to resume"):
+        await builder.with_model("m").pull()
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"version": 1}'])

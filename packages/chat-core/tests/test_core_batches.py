@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, OutputSchema, ProviderMeta, ToolDeclarations
 from chat_core.batches import BatchItem, request_id
-from chat_core.errors import NetworkError, TransportError
+from chat_core.errors import InvalidResponseError, NetworkError, NotFoundError, TransportError
 from chat_core.messages import Text, Turn
 from chat_core.options import Instructions
 from chat_core.testing import MockTransport, ScriptedProvider
 from chat_core.usage import Metadata, Usage
-from chat_core.wire.credentials import Redactor
+from chat_core.wire.decoded import Redact
 from chat_core.wire.endpoint import Endpoint
 from chat_core.wire.provider import TransportProvider
 
@@ -58,7 +58,7 @@ async def test_lines_are_decoded_until_the_connection_breaks() -> None:
     request = provider.endpoint.request("/lines", b"", None, stream=True, framing="json-lines", method="GET")
     found: list[bytes] = []
 
-    def decode(data: bytes, _redactor: Redactor) -> bytes:
+    def decode(data: bytes, _redact: Redact) -> bytes:
         return data
 
     with pytest.raises(NetworkError):
@@ -68,3 +68,24 @@ async def test_lines_are_decoded_until_the_connection_breaks() -> None:
     assert found == [b"1", b"2"]
     assert [sent.request.is_unlimited for sent in transport.requests] == [True]
     assert transport.open_streams == 0
+
+
+async def test_an_error_in_a_line_names_the_address_of_the_file() -> None:
+    transport = MockTransport()
+    provider = TransportProvider(ProviderMeta("p"), Endpoint("http://host", {"x-api-key": "the-secret"}), transport)
+    transport.answer(body=[b"first\n<html>the-secret\nlast\n"])
+    request = provider.endpoint.request("/lines", b"", None, stream=True, framing="json-lines", method="GET")
+    seen: list[str] = []
+
+    def decode(data: bytes, redact: Redact) -> None:
+        error = InvalidResponseError(f"not JSON: {data.decode()}") if data[:1] == b"<" else NotFoundError("no model")
+        if data == b"last":
+            raise InvalidResponseError("not JSON")
+        seen.append(str(redact(error, received=data)))
+
+    with pytest.raises(InvalidResponseError, match=r"^not JSON \(GET http://host/lines\) \(next step: "):
+        async with provider.open_lines(request, decode) as lines:
+            async for _ in lines:
+                pass
+    assert seen[0] == "no model"
+    assert seen[1].startswith("not JSON: <html>[redacted] (GET http://host/lines) (next step: check ")

@@ -19,6 +19,7 @@ from chat_core.errors import (
     TransportError,
 )
 from chat_core.transport.provider_errors import (
+    add_address,
     describe_redirect,
     error_class_for_status,
     provider_error,
@@ -173,12 +174,24 @@ def test_transport_error_is_translated_by_its_kind_with_a_next_step(
 ) -> None:
     failure = translate_transport_error(TransportError(kind, "no route"), "p")
     assert type(failure) is error
-    assert str(failure) == f"p: no route; {step}"
+    assert str(failure) == f"p: no route (next step: {step})"
 
 
-@pytest.mark.parametrize("message", ["too long; raise max_body_bytes", "no pong; T(ping_timeout=…) sets the limit"])
-def test_the_next_step_of_a_transport_is_kept(message: str) -> None:
-    assert str(translate_transport_error(TransportError("timeout", message), "p")) == f"p: {message}"
+@pytest.mark.parametrize(
+    ("words", "step"), [("too long", "raise max_body_bytes"), ("no pong", "T(ping_timeout=…) sets the limit")]
+)
+def test_the_next_step_of_a_transport_is_kept(words: str, step: str) -> None:
+    error = TransportError("timeout", f"{words}; {step}")
+    assert str(translate_transport_error(error, "p")) == f"p: {words} (next step: {step})"
+    assert str(translate_transport_error(add_address(error, "GET http://h"), "p")) == (
+        f"p: {words} (GET http://h) (next step: {step})"
+    )
+
+
+def test_an_address_is_added_once() -> None:
+    error = NetworkError("p: wss://h/v1: no route")
+    assert str(add_address(error, "GET https://h/v1")) == "p: wss://h/v1: no route"
+    assert str(add_address(error, "GET https://h/v1", "page")) == "p: wss://h/v1: no route (page)"
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ async def test_an_error_before_the_session_is_ready_is_raised_on_entry_without_t
         await peer.send({"type": "error", "error": error})
 
     async with loopback_server(script) as url:
-        with pytest.raises(AuthenticationError, match=r"Bad key.* \(GET http://[^?]*\) \(next step: .*\)$") as caught:
+        with pytest.raises(AuthenticationError, match=r"Bad key.* \(ws://[^?]*\) \(next step: .*\)$") as caught:
             async with connect(_model(url), CHAT, Messages()):
                 pass
     assert KEY not in str(caught.value)

@@ -225,6 +225,7 @@ async def test_an_unparsable_frame_raises_and_closes_its_connection() -> None:
                     async for event in stream:
                         seen.append(event.data)
             assert (caught.value.kind, caught.value.body, seen) == ("protocol", b"<html>", [b"a"])
+            assert "<html>" not in str(caught.value), "a frame may quote a secret"
             await until(server.sessions[0].closed.is_set)
 
 

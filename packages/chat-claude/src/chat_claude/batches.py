@@ -17,7 +17,7 @@ from typing import Any, Final, final
 from chat_core.batches import Batch, BatchItem, BatchRequest, BatchState, BatchStatus, request_id
 from chat_core.errors import BatchCancelledError, BatchExpiredError, BatchInDoubtError, ChatError, InvalidResponseError
 from chat_core.json import dump_bytes
-from chat_core.wire.credentials import Redactor
+from chat_core.wire.decoded import Redact
 from chat_core.wire.shapes import is_list, mapping, parse_object, whole_numbers
 
 from chat_claude.codec import Encoded, decode
@@ -156,14 +156,14 @@ def _parse_list_entry(batch: Mapping[str, Any], body: bytes, provider: str) -> L
         raise InvalidResponseError(msg, path="data", raw=body) from error
 
 
-def decode_item(line: bytes, redactor: Redactor, *, batch: Batch, dialect: Dialect) -> BatchItem:
+def decode_item(line: bytes, redact: Redact, *, batch: Batch, dialect: Dialect) -> BatchItem:
     """Decode a line of the results.
 
     A line that is not a result becomes an item with an error. Its id is empty if the line contains none.
 
     Args:
         line: one line of the result file.
-        redactor: removes the credentials of the request from errors.
+        redact: removes the credentials of the request from an error.
         batch: the batch that the line belongs to. Its `data` names the tool for structured output, if there is one.
         dialect: the request format for the model on its platform.
     """
@@ -193,4 +193,4 @@ def decode_item(line: bytes, redactor: Redactor, *, batch: Batch, dialect: Diale
                 msg = f"{dialect.provider}: a result of a batch has the unknown type {kind!r}"
                 raise InvalidResponseError(msg, path="result.type", raw=line)
     except ChatError as error:
-        return BatchItem(id_, error=redactor.redact_error(error, line))
+        return BatchItem(id_, error=redact(error, received=line))

@@ -179,7 +179,8 @@ class Pull:
                 batches = self._batches = await self._open_stream()
             batch = await anext(batches, None)
         except TransportError as error:
-            raise error_without_response(error, OLLAMA.name, OLLAMA.hint) from error
+            step = "call .pull() again to resume the download"
+            raise error_without_response(error, OLLAMA.name, OLLAMA.hint, timeout_step=step) from error
         if batch is None:
             msg = (
                 f"{OLLAMA.name}: the stream ended before {self._model!r} was complete; call .pull() again to resume it"
@@ -236,7 +237,7 @@ def _parse_object(data: bytes) -> dict[str, object]:
     except ValueError:
         value = None
     if not is_object(value):
-        msg = f"{OLLAMA.name}: the response is not a JSON object; check that the host is an Ollama daemon"
+        msg = f"{OLLAMA.name}: the response is not a JSON object (next step: check that the host is an Ollama daemon)"
         raise InvalidResponseError(msg, raw=data)
     return value
 
@@ -285,12 +286,12 @@ async def _fetch_version(transport: Transport, request: Request) -> str:
     try:
         response = await transport.send(request)
     except TransportError as error:
-        raise error_without_response(error, OLLAMA.name, OLLAMA.hint) from error
+        raise error_without_response(error, OLLAMA.name, OLLAMA.hint, timeout_step=OLLAMA.hint) from error
     if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
         raise error_from_response(response.status, response.headers, response.body, OLLAMA.name)
     version = _parse_object(response.body).get("version")
     if not isinstance(version, str):
-        msg = f"{OLLAMA.name}: the response contains no version; check that the host is an Ollama daemon"
+        msg = f"{OLLAMA.name}: the response contains no version (next step: check that the host is an Ollama daemon)"
         raise InvalidResponseError(msg, path="version", raw=response.body)
     return version
 

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeAlias
 
 from chat_core.errors import (
     ChatError,
-    NetworkError,
     OverloadedError,
     ProviderError,
     RateLimitedError,
@@ -20,7 +19,13 @@ from chat_core.errors import (
     TransportError,
 )
 from chat_core.json import loads_limited
-from chat_core.transport.provider_errors import provider_error, reset_after, retry_after, translate_transport_error
+from chat_core.transport.provider_errors import (
+    CHAT_TIMEOUT,
+    provider_error,
+    reset_after,
+    retry_after,
+    translate_transport_error,
+)
 from chat_core.transport.values import Headers
 from chat_core.wire import errors
 from chat_core.wire.errors import MESSAGES, error_from_object, error_name
@@ -77,21 +82,24 @@ def _retry_delay_in_body(body: bytes) -> float | None:
 
 
 def error_without_response(
-    error: TransportError, provider: str, hint: str = "", error_patterns: ErrorPatterns = ()
+    error: TransportError,
+    provider: str,
+    hint: str = "",
+    error_patterns: ErrorPatterns = (),
+    timeout_step: str = CHAT_TIMEOUT,
 ) -> ChatError:
     """Return the `ChatError` for a request whose transport failed.
 
     Args:
         error: the error of the transport.
         provider: name of the provider, for the error message.
-        hint: the advice that is appended to the message if no connection could be made.
+        hint: the next step if no connection could be made.
         error_patterns: the error patterns of the vendor, used if `error` carries an HTTP status.
+        timeout_step: the next step after a timeout.
     """
-    if error.kind == "connect" and hint:
-        return NetworkError(f"{provider}: {error}; {hint}")
     if error.kind == "status" and error.status is not None:
         return error_from_response(error.status, error.headers, error.body, provider, error_patterns)
-    return translate_transport_error(error, provider)
+    return translate_transport_error(error, provider, timeout_step, hint)
 
 
 def find_error(answer: object, *, kind: str = "message") -> object:

@@ -19,8 +19,8 @@ from chat_completions.presets import AnyPreset, FixedEmbeddings, NoEmbeddings, P
 
 CHECKED: Final = date(2026, 11, 22)
 """The date on which the presets were last compared with the vendors' documentation."""
-SDKS_CHECKED: Final = date(2026, 11, 28)
-"""The date on which the variables of Fireworks, Ollama and Perplexity were read in the source code of their SDKs."""
+RECHECKED: Final = date(2026, 11, 28)
+"""The date on which the facts that the first pages did not state were looked up, in other pages and in source code."""
 
 IMAGES: Final[tuple[FileKind, ...]] = ("image",)
 
@@ -95,8 +95,20 @@ FIREWORKS: Final = Preset(
         Source(
             "Fireworks Python SDK",
             "https://github.com/fw-ai-external/python-sdk/blob/1c7ed63dac60bb88d70148e0142c496ff1c409c1/src/fireworks/_client.py",
-            SDKS_CHECKED,
+            RECHECKED,
             ("base_url_variable", "key_variables"),
+        ),
+        Source(
+            "Querying embeddings models",
+            "https://fireworks.ai/docs/guides/querying-embeddings-models",
+            RECHECKED,
+            ("embeddings",),
+        ),
+        Source(
+            "Inference Error Codes",
+            "https://docs.fireworks.ai/guides/inference-error-codes",
+            RECHECKED,
+            ("error_patterns",),
         ),
     ),
 )
@@ -163,6 +175,9 @@ LITELLM: Final = Preset(
             CHECKED,
             ("base_url", "base_url_variable", "key_variables"),
         ),
+        Source("Exception Mapping", "https://docs.litellm.ai/docs/exception_mapping", RECHECKED, ("error_patterns",)),
+        Source("Input Params", "https://docs.litellm.ai/docs/completion/input", RECHECKED, ("max_tokens_field",)),
+        Source("/embeddings", "https://docs.litellm.ai/docs/embedding/supported_embedding", RECHECKED, ("embeddings",)),
     ),
 )
 
@@ -180,14 +195,23 @@ LLAMACPP: Final = Preset(
     own_server=True,
     key_needed=False,
     embeddings=FixedEmbeddings(),
-    hint="start it with `llama-server -m model.gguf --jinja`, or set its address with .with_base_url('…')",
-    notes=("embeddings need the option `--embeddings`, and tools need `--jinja`",),
+    hint="start it with `llama-server -m model.gguf --jinja --port 8080`, or set its address with .with_base_url('…')",
+    notes=(
+        "embeddings need the option `--embeddings`, and tools need `--jinja`",
+        "newer versions listen on port 9931 unless they are started with `--port 8080`",
+    ),
     sources=(
         Source(
             "LLaMA.cpp HTTP Server",
             "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
             CHECKED,
             ("embeddings", "top_k"),
+        ),
+        Source(
+            "LLaMA.cpp HTTP Server",
+            "https://github.com/ggml-org/llama.cpp/blob/00dc8057ab28c9cb4c79a6dd6dfce07fe779f63b/tools/server/README.md",
+            RECHECKED,
+            ("base_url", "notes"),
         ),
     ),
 )
@@ -255,7 +279,7 @@ OLLAMA: Final = Preset(
         Source(
             "Ollama Python SDK",
             "https://github.com/ollama/ollama-python/blob/00228b95cc3b0133e99bb45c0e0705066e8a8c98/ollama/_client.py",
-            SDKS_CHECKED,
+            RECHECKED,
             ("base_url_variable",),
         ),
     ),
@@ -313,7 +337,7 @@ PERPLEXITY: Final = Preset(
         Source(
             "Perplexity Python SDK",
             "https://github.com/perplexityai/perplexity-py/blob/1b4751775e0ebbb7cb407d76fa9abc17ae827626/src/perplexity/_client.py",
-            SDKS_CHECKED,
+            RECHECKED,
             ("base_url_variable", "key_variables"),
         ),
     ),
@@ -360,6 +384,18 @@ VLLM: Final = Preset(
         ),
         Source(
             "Multimodal Inputs", "https://docs.vllm.ai/en/latest/features/multimodal_inputs.html", CHECKED, ("files",)
+        ),
+        Source(
+            "OpenAI Embedding Matryoshka",
+            "https://docs.vllm.ai/en/v0.9.0.1/examples/online_serving/openai_embedding_matryoshka_fy.html",
+            RECHECKED,
+            ("embeddings",),
+        ),
+        Source(
+            "Structured Outputs",
+            "https://docs.vllm.ai/en/latest/features/structured_outputs/",
+            RECHECKED,
+            ("strict_rewrite",),
         ),
     ),
 )

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 from chat_core.batches import Batch, BatchItem, BatchOutcome, BatchRequest, BatchState, BatchStatus, request_id
 from chat_core.errors import ChatError, InvalidResponseError
 from chat_core.json import dump_bytes
-from chat_core.wire.credentials import Redactor
+from chat_core.wire.decoded import Redact
 from chat_core.wire.shapes import is_list, is_object, mapping, parse_object
 
 from chat_gemini.decode import decode
@@ -167,14 +167,14 @@ def decode_output(body: bytes, batch: Batch, provider: str) -> str | list[BatchI
     ]
 
 
-def decode_item(line: bytes, redactor: Redactor, *, provider: str) -> BatchItem:
+def decode_item(line: bytes, redact: Redact, *, provider: str) -> BatchItem:
     """Decode a line of the results.
 
     A line that is not a result becomes an item with an error. Its id is empty if the line contains none.
 
     Args:
         line: one line of the result file.
-        redactor: removes the credentials of the request from errors.
+        redact: removes the credentials of the request from an error.
         provider: name of the provider, for error messages.
     """
     try:
@@ -182,7 +182,7 @@ def decode_item(line: bytes, redactor: Redactor, *, provider: str) -> BatchItem:
     except ChatError as error:
         item = BatchItem("", error=error)
     if item.error is not None:
-        redactor.redact_error(item.error, line)
+        redact(item.error, received=line)
     return item
 
 

@@ -23,7 +23,7 @@ from chat_core.errors import (
 )
 from chat_core.json import dump_bytes
 from chat_core.messages import Turn
-from chat_core.wire.credentials import Redactor
+from chat_core.wire.decoded import Redact
 from chat_core.wire.errors import error_from_object
 from chat_core.wire.shapes import Json, is_list, is_object, mapping, parse_object, whole_numbers
 
@@ -161,7 +161,7 @@ def decode_list(body: bytes, provider: str) -> tuple[list[tuple[str, str | None]
 
 
 def decode_item(
-    line: bytes, redactor: Redactor, *, provider: str, decode: Callable[[bytes], Turn], response_error: ResponseError
+    line: bytes, redact: Redact, *, provider: str, decode: Callable[[bytes], Turn], response_error: ResponseError
 ) -> BatchItem:
     """Decode a line of the results.
 
@@ -169,7 +169,7 @@ def decode_item(
 
     Args:
         line: one line of the result file.
-        redactor: removes the credentials of the request from errors.
+        redact: removes the credentials of the request from an error.
         provider: name of the provider, for error messages.
         decode: function that decodes the body of a response.
         response_error: function that returns the error for a response whose status is not 200.
@@ -187,7 +187,7 @@ def decode_item(
             raise response_error(status, {}, body)
         raise _line_error(entry.get("error"), provider, line)
     except ChatError as error:
-        return BatchItem(id_, error=redactor.redact_error(error, line))
+        return BatchItem(id_, error=redact(error, received=line))
 
 
 def _line_error(reported: object, provider: str, line: bytes) -> ChatError:

@@ -9,13 +9,14 @@ from typing import final
 
 from chat_core.errors import TransportError
 from chat_core.transport import Headers, Request
+from chat_core.transport.http import describe_websocket
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.server import broadcast
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
 
-from chat_transport_websockets._errors import closed_error, describe
+from chat_transport_websockets._errors import closed_error
 from chat_transport_websockets._exchange import (
     DirectSource,
     Exchange,
@@ -254,4 +255,6 @@ def _headers(connection: ClientConnection) -> Headers:
 
 
 def _closed_transport_error(request: Request) -> TransportError:
-    return TransportError("stream", f"{describe(request)}: the transport was closed before the response was complete")
+    return TransportError(
+        "stream", f"{describe_websocket(request)}: the transport was closed before the response was complete"
+    )

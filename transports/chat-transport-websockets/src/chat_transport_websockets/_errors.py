@@ -6,7 +6,7 @@ from typing import Final
 
 from chat_core.errors import TransportError
 from chat_core.transport import Headers, Request
-from chat_core.transport.http import is_success, refusal_message
+from chat_core.transport.http import describe_websocket, is_success, refusal_message
 from websockets.exceptions import (
     ConnectionClosed,
     InvalidMessage,
@@ -49,12 +49,6 @@ _FIRST_PRIVATE_CODE: Final = 4000
 _KEEPALIVE: Final = "keepalive ping timeout"
 
 
-def describe(request: Request) -> str:
-    """Return the URL of a request without its query and user information, which may be secret."""
-    scheme = "wss" if request.scheme == "https" else "ws"
-    return f"{scheme}://{request.host.rpartition('@')[2]}{request.path.partition('?')[0]}"
-
-
 def connect_error(error: Exception, request: Request, max_error_bytes: int) -> TransportError | None:
     """Return the error for a connection that could not be opened.
 
@@ -66,7 +60,7 @@ def connect_error(error: Exception, request: Request, max_error_bytes: int) -> T
     Returns:
         The error, or None if the exception is not a network error and must propagate.
     """
-    where = describe(request)
+    where = describe_websocket(request)
     if isinstance(error, InvalidStatus):
         return _handshake_rejected_error(error, request, max_error_bytes)
     found = next((entry for base, *entry in _CONNECT_ERRORS if isinstance(error, base)), None)
@@ -84,7 +78,7 @@ def connect_error(error: Exception, request: Request, max_error_bytes: int) -> T
 
 def _handshake_rejected_error(error: InvalidStatus, request: Request, max_error_bytes: int) -> TransportError:
     """Return the error for a handshake response whose status is not 101."""
-    where, response = describe(request), error.response
+    where, response = describe_websocket(request), error.response
     headers = Headers(list(response.headers.raw_items()))
     msg = refusal_message(where, response.status_code, response.reason_phrase, headers)
     body = bytes(response.body or b"")[:max_error_bytes]
@@ -105,7 +99,7 @@ def closed_error(error: ConnectionClosed, request: Request, ping_timeout: float 
         request: the request of the exchange.
         ping_timeout: seconds that the connection waits for the response to a ping.
     """
-    where, sent, received = describe(request), error.sent, error.rcvd
+    where, sent, received = describe_websocket(request), error.sent, error.rcvd
     if received is None or (sent is not None and not error.rcvd_then_sent):
         kind, problem = _describe_missing_close_frame(sent, ping_timeout)
         return TransportError(kind, f"{where}: {problem}")

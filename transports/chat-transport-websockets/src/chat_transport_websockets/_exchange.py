@@ -9,11 +9,12 @@ from typing import Protocol, final
 
 from chat_core.errors import TransportError
 from chat_core.transport import Event, Headers, Request
+from chat_core.transport.http import describe_websocket
 from chat_core.transport.limits import too_long_error
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from chat_transport_websockets._errors import closed_error, describe
+from chat_transport_websockets._errors import closed_error
 from chat_transport_websockets._frames import FrameProtocol
 
 _MAX_UNREAD_FRAMES = 256
@@ -42,8 +43,8 @@ def read_frame(protocol: FrameProtocol, frame: bytes, where: str) -> tuple[str |
     except TransportError:
         raise
     except Exception as error:
-        msg = f"{where}: a frame of {len(frame)} bytes cannot be parsed ({type(error).__name__}); it begins with "
-        msg += f"{frame[:80]!r}"
+        # The frame may quote a secret, so the message does not contain it. A provider redacts the body.
+        msg = f"{where}: a frame of {len(frame)} bytes cannot be parsed ({type(error).__name__})"
         raise TransportError("protocol", msg, body=frame[:1000]) from error
     return key, events, last
 
@@ -135,7 +136,7 @@ class DirectSource:
         """Implement `Source.take`. Frames with the key of an earlier exchange are dropped."""
         while True:
             data = await self._receive_frame()
-            key, events, last = read_frame(self._protocol, data, describe(self._request))
+            key, events, last = read_frame(self._protocol, data, describe_websocket(self._request))
             if key is None or key == self._key:
                 return data, events, last
 
@@ -227,7 +228,7 @@ class FrameQueue:
 def idle_timeout_error(request: Request) -> TransportError:
     """Return the error for a request whose idle timeout was exceeded."""
     idle = request.timeouts.idle
-    return TransportError("timeout", f"{describe(request)}: no data arrived within {idle:g} seconds")
+    return TransportError("timeout", f"{describe_websocket(request)}: no data arrived within {idle:g} seconds")
 
 
 @final
@@ -293,7 +294,8 @@ class Exchange:
         except TransportError:
             raise
         except Exception as error:
-            msg = f"{describe(self._request)}: the response does not begin with a valid head ({type(error).__name__})"
+            where = describe_websocket(self._request)
+            msg = f"{where}: the response does not begin with a valid head ({type(error).__name__})"
             raise TransportError("protocol", msg, body=frame[:1000]) from error
         self.finished = last
         return status, headers
@@ -317,7 +319,7 @@ class Exchange:
         read = await self._source.take()
         self._received += len(read[0])
         if self._limit is not None and self._received > self._limit:
-            what = f"{describe(self._request)}: the response"
+            what = f"{describe_websocket(self._request)}: the response"
             raise too_long_error(what, self._limit, self._option)
         return read
 

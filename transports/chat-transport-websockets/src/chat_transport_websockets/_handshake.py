@@ -10,12 +10,17 @@ from typing import Any, Final, final
 
 from chat_core.errors import TransportError
 from chat_core.transport import Request
-from chat_core.transport.http import invalid_header_name, invalid_header_value, require_valid_address
+from chat_core.transport.http import (
+    describe_websocket,
+    invalid_header_name,
+    invalid_header_value,
+    require_valid_address,
+)
 from chat_core.transport.tls import TlsContext
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from chat_transport_websockets._errors import connect_error, describe
+from chat_transport_websockets._errors import connect_error
 
 _EXCLUDED_HEADERS: Final = frozenset(
     {
@@ -85,7 +90,7 @@ class Handshake:
         require_valid_address(request)
         for name, value in request.headers:
             if (invalid := invalid_header_name(name) or invalid_header_value(name, value)) is not None:
-                raise TransportError("protocol", f"{describe(request)}: {invalid}")
+                raise TransportError("protocol", f"{describe_websocket(request)}: {invalid}")
         own = [item for item in request.headers if item[0].lower() not in _EXCLUDED_HEADERS]
         own_names = {name.lower() for name, _ in own}
         common = [(name, value) for name, value in self.headers.items() if name.lower() not in own_names]

@@ -23,13 +23,12 @@ from chat_core.transport import (
     Response,
 )
 from chat_core.transport.event_loops import PerEventLoop, require_asyncio
-from chat_core.transport.http import is_success
+from chat_core.transport.http import describe_websocket, is_success
 from chat_core.transport.tls import TlsContext
 from chat_core.transport.tracebacks import drop_frames
 
 from chat_transport_websockets._backoff import BackOff
 from chat_transport_websockets._duplex import OpenSocket
-from chat_transport_websockets._errors import describe
 from chat_transport_websockets._frames import FrameProtocol
 from chat_transport_websockets._handshake import Handshake, create_tls_context
 from chat_transport_websockets._pool import Lease, Pool, PoolLimits
@@ -236,7 +235,7 @@ class WebSocketTransport:
         body = b""
         with suppress(TransportError):  # the status matters more than an incomplete body
             body = self._build_body(frames, request)[: self._max_error_bytes]
-        msg = f"{describe(request)} returned status {status}"
+        msg = f"{describe_websocket(request)} returned status {status}"
         return TransportError("status", msg, status=status, headers=headers, body=body)
 
     def _build_body(self, frames: Sequence[bytes], request: Request) -> bytes:
@@ -250,7 +249,7 @@ class WebSocketTransport:
         except TransportError:
             raise
         except Exception as error:
-            msg = f"{describe(request)}: the response cannot be parsed ({type(error).__name__})"
+            msg = f"{describe_websocket(request)}: the response cannot be parsed ({type(error).__name__})"
             raise TransportError("protocol", msg) from error
 
     async def aclose(self) -> None:

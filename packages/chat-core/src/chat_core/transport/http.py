@@ -53,6 +53,12 @@ def describe(request: Request) -> str:
     return f"{request.method} {request.scheme}://{host}{path}"
 
 
+def describe_websocket(request: Request) -> str:
+    """Return the URL of a WebSocket as text, without the query and user information, which may be secret."""
+    scheme = "wss" if request.scheme == "https" else "ws"
+    return f"{scheme}://{request.host.rpartition('@')[2]}{request.path.partition('?')[0]}"
+
+
 def invalid_header_name(name: str) -> str | None:
     """Return a description of the error in a header name, or None if the name is valid."""
     if _HEADER_NAME.fullmatch(name) is None:

@@ -33,6 +33,7 @@ from chat_core.errors import (
     TransportError,
 )
 
+ErrorT = TypeVar("ErrorT", bound=ChatError | TransportError)
 ProviderT = TypeVar("ProviderT", bound=ProviderError)
 
 STATUSES: Final[Mapping[int, type[ProviderError]]] = {
@@ -73,8 +74,8 @@ _STEPS_OF_KINDS: Final[Mapping[str, str]] = {
     "stream": _TRY_AGAIN,
     "protocol": "check the base URL and the proxy",
 }
-_OWN_STEPS: Final = re.compile(r"; check |; raise |sets the limit")
-"""Pattern for the next steps that transports give themselves, because only they know an option or a setting."""
+_OWN_STEP: Final = re.compile(r"; ((?:check|raise) .*|[^;]* sets the limit)$", re.DOTALL)
+"""Pattern for the next step that a transport gives itself, because only it knows an option or a setting."""
 
 CHAT_TIMEOUT: Final = "ChatOptions(timeout=…) sets the limit"
 
@@ -283,25 +284,53 @@ def with_details(message: str, details: str) -> str:
     return f"{words} ({details}){separator}{step}"
 
 
-def has_next_step(message: str) -> bool:
-    """Return whether an error message ends with a next step in the form of `with_next_step()`."""
-    return _NEXT_STEP in message
+def add_address(error: ErrorT, address: str, details: str = "") -> ErrorT:
+    """Add the address of a request to the message of an error, in place, and return the error.
+
+    An address that the message contains already is not added again. For an invalid or incomplete response, the next
+    step is added as well.
+
+    Args:
+        error: the error of the request.
+        address: the method and URL of the request, or its URL, without secrets: `describe(request)`.
+        details: more text to add after the address.
+    """
+    message, own_step = str(error), ""
+    if isinstance(error, TransportError) and (own := _OWN_STEP.search(message)) is not None:
+        message, own_step = message[: own.start()], own[0]
+    # A WebSocket transport names the same address with another scheme.
+    added = [] if address.partition("://")[2] in message else [address]
+    if details:
+        added.append(details)
+    if added:
+        message = with_details(message, "; ".join(added))
+    if isinstance(error, (InvalidResponseError, StreamTruncatedError)) and _NEXT_STEP not in message:
+        message = with_next_step(message, type(error))
+    error.args = (message + own_step,)
+    return error
 
 
-def translate_transport_error(error: TransportError, provider: str, timeout_step: str = CHAT_TIMEOUT) -> ChatError:
+def translate_transport_error(
+    error: TransportError, provider: str, timeout_step: str = CHAT_TIMEOUT, hint: str = ""
+) -> ChatError:
     """Convert a transport error to the `ChatError` that a run raises for a missing or incomplete response.
 
-    The next step for the caller is appended to the message, unless the transport has given one.
+    The message ends with the next step for the caller: the one that the transport has given, or else one for the kind.
 
     Args:
         error: the error of the transport, of any kind except `status`.
         provider: the name of the provider, for the message.
         timeout_step: the next step after a timeout. By default, it names the option of a chat.
+        hint: the next step if no connection could be made. By default, a general one.
     """
     msg = f"{provider}: {error}"
-    if not _OWN_STEPS.search(msg):
+    if (own := _OWN_STEP.search(msg)) is not None:
+        msg, step = msg[: own.start()], own[1]
+    elif hint and error.kind == "connect":
+        step = hint
+    else:
         step = timeout_step if error.kind == "timeout" else _STEPS_OF_KINDS.get(error.kind, _TRY_AGAIN)
-        msg = f"{msg}; {step}"
+    msg = f"{msg}{_NEXT_STEP}{step})"
     if error.kind == "timeout":
         return RequestTimeoutError(msg)
     if error.kind == "protocol":

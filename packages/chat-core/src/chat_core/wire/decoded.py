@@ -54,7 +54,10 @@ ErrorT = TypeVar("ErrorT", bound=ChatError | TransportError)
 
 
 class Redact(Protocol):
-    """Protocol for a function that removes credentials from an error in place and returns the error."""
+    """Protocol for a function that removes credentials from an error in place and returns the error.
+
+    The function may add the address of the request to the message.
+    """
 
     def __call__(self, error: ErrorT, /, *, received: bytes = b"") -> ErrorT:
         """Remove the credentials from `error`, and return the error. `received` is the data at fault."""

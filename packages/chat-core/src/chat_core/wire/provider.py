@@ -10,22 +10,21 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar, final
 
 from chat_core.arguments import require_type
-from chat_core.errors import ChatError, InvalidResponseError, ProviderError, StreamTruncatedError, TransportError
+from chat_core.errors import ChatError, InvalidResponseError, ProviderError, TransportError
 from chat_core.json import loads_limited
 from chat_core.messages import Turn
 from chat_core.provider import Abilities, ProviderMeta
 from chat_core.transport.protocol import Transport
-from chat_core.transport.provider_errors import has_next_step, translate_transport_error, with_details, with_next_step
+from chat_core.transport.provider_errors import add_address, translate_transport_error, with_details
 from chat_core.transport.values import Event, EventStream, Request, Response
 from chat_core.wire import errors
 from chat_core.wire.connection import require_provider_name
 from chat_core.wire.credentials import Redactor
-from chat_core.wire.decoded import DecodedStream, Decoder
+from chat_core.wire.decoded import DecodedStream, Decoder, Redact
 from chat_core.wire.endpoint import Endpoint
 
 ResultT = TypeVar("ResultT")
-ErrorT = TypeVar("ErrorT", bound=ChatError)
-AnyErrorT = TypeVar("AnyErrorT", bound=ChatError | TransportError)
+ErrorT = TypeVar("ErrorT", bound=ChatError | TransportError)
 
 _UNAUTHORIZED: Final = 401
 _SHOWN_BYTES: Final = 80
@@ -149,14 +148,18 @@ class TransportProvider:
         if not 200 <= response.status < 300:  # noqa: PLR2004 - RFC 9110, section 15.3
             redactor = Redactor(sent)
             headers, body = redactor.redact_headers(response.headers), redactor.redact_bytes(response.body)
-            raise _with_origin(self.response_error(response.status, headers, body), sent, headers, body)
+            raise add_address(
+                self.response_error(response.status, headers, body), _describe(sent), _describe_page(headers, body)
+            )
         return sent, response
 
     async def _send(self, request: Request) -> Response:
         try:
             return await self._transport.send(request)
         except TransportError as error:
-            raise self.transport_error(_complete_message(Redactor(request).redact_error(error), request)) from error
+            raise self.transport_error(
+                add_address(Redactor(request).redact_error(error), _describe(request))
+            ) from error
 
     async def fetch_decoded(self, request: Request, decode: Callable[[bytes], ResultT]) -> ResultT:
         """Send a request and return its decoded response.
@@ -175,7 +178,7 @@ class TransportProvider:
             redactor = Redactor(sent)
             if isinstance(error, InvalidResponseError) and not _is_json(response.body):
                 error.args = (with_details(str(error), _describe_response(sent, response, redactor)),)
-            _complete_message(redactor.redact_error(error, response.body), sent)
+            add_address(redactor.redact_error(error, response.body), _describe(sent))
             raise
 
     @asynccontextmanager
@@ -195,14 +198,14 @@ class TransportProvider:
         async with self._open_events(request) as (sent, events):
             redactor = Redactor(sent)
 
-            def complete(error: AnyErrorT, /, *, received: bytes = b"") -> AnyErrorT:
-                return _complete_message(redactor.redact_error(error, received), sent)
+            def complete(error: ErrorT, /, *, received: bytes = b"") -> ErrorT:
+                return add_address(redactor.redact_error(error, received), _describe(sent))
 
             yield DecodedStream(events, decoder, self.transport_error, seal, complete)
 
     @asynccontextmanager
     async def open_lines(
-        self, request: Request, decode: Callable[[bytes, Redactor], ResultT]
+        self, request: Request, decode: Callable[[bytes, Redact], ResultT]
     ) -> AsyncGenerator[AsyncIterator[ResultT], None]:
         """Send a request and decode the lines of the response as they arrive. Exiting the block closes the connection.
 
@@ -210,14 +213,14 @@ class TransportProvider:
 
         Args:
             request: request created with `stream=True` and the framing `json-lines`.
-            decode: function that decodes a line. It receives the redactor of the request's credentials, for errors that
-                it returns as values.
+            decode: function that decodes a line. Its second argument is a function for the errors that it returns as
+                values. It removes the credentials of the request, and adds the address to an `InvalidResponseError`.
 
         Raises:
             ChatError: on entering, the transport failed or the status is not 2xx. On exit, the body is truncated.
         """
         async with self._open_events(replace(request, is_unlimited=True)) as (sent, events):
-            yield _DecodedLines(events, decode, Redactor(sent))
+            yield _DecodedLines(events, decode, sent)
 
     @asynccontextmanager
     async def _open_events(self, request: Request) -> AsyncGenerator[tuple[Request, EventStream], None]:
@@ -234,9 +237,9 @@ class TransportProvider:
                     events = await stack.enter_async_context(self._transport.stream(sent))
                 yield sent, events
         except TransportError as error:
-            translated = self.transport_error(_complete_message(Redactor(sent).redact_error(error), sent))
+            translated = self.transport_error(add_address(Redactor(sent).redact_error(error), _describe(sent)))
             if error.status is not None:
-                _with_origin(translated, sent, error.headers, error.body)
+                add_address(translated, _describe(sent), _describe_page(error.headers, error.body))
             raise translated from error
 
     def response_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
@@ -279,12 +282,13 @@ class TransportProvider:
 class _DecodedLines(Generic[ResultT]):
     """Iterator over the decoded lines of a response."""
 
-    __slots__ = ("_decode", "_events", "_redactor")
+    __slots__ = ("_decode", "_events", "_redactor", "_request")
 
-    def __init__(self, events: EventStream, decode: Callable[[bytes, Redactor], ResultT], redactor: Redactor) -> None:
+    def __init__(self, events: EventStream, decode: Callable[[bytes, Redact], ResultT], request: Request) -> None:
         self._events: AsyncIterator[Event] = aiter(events)
         self._decode = decode
-        self._redactor = redactor
+        self._request = request
+        self._redactor = Redactor(request)
 
     def __aiter__(self) -> Self:
         return self
@@ -292,41 +296,26 @@ class _DecodedLines(Generic[ResultT]):
     async def __anext__(self) -> ResultT:
         event = await anext(self._events)
         try:
-            return self._decode(event.data, self._redactor)
+            return self._decode(event.data, self._redact)
         except ChatError as error:
-            self._redactor.redact_error(error, event.data)
+            self._redact(error, received=event.data)
             raise
 
+    def _redact(self, error: ErrorT, /, *, received: bytes = b"") -> ErrorT:
+        self._redactor.redact_error(error, received)
+        # The other errors are about a request of the batch, and not about this one.
+        return add_address(error, _describe(self._request)) if isinstance(error, InvalidResponseError) else error
 
-def _complete_message(error: AnyErrorT, request: Request) -> AnyErrorT:
-    """Add the address of the request and a next step to an error, in place. Return the error.
 
-    Parts that the message contains already are not added. Other classes of errors have their next step already.
-    """
+def _describe(request: Request) -> str:
     from chat_core.transport.http import describe  # noqa: PLC0415 - only errors need it
 
-    address, message = describe(request), str(error)
-    # A WebSocket transport names the same address with another scheme.
-    if address.partition("://")[2] not in message:
-        message = with_details(message, address)
-    if isinstance(error, (InvalidResponseError, StreamTruncatedError)) and not has_next_step(message):
-        message = with_next_step(message, type(error))
-    error.args = (message,)
-    return error
+    return describe(request)
 
 
-def _with_origin(error: ErrorT, request: Request, headers: Mapping[str, str], body: bytes) -> ErrorT:
-    """Add the address of the request to the message of an error response, in place, and return the error.
-
-    For a body that is not JSON, such as the page of a proxy, the content type is added as well.
-    """
-    from chat_core.transport.http import describe  # noqa: PLC0415 - only errors need it
-
-    details = describe(request)
-    if body and not _is_json(body):
-        details += f"; the response has {_describe_content_type(headers)}"
-    error.args = (with_details(str(error), details),)
-    return error
+def _describe_page(headers: Mapping[str, str], body: bytes) -> str:
+    """Return the content type of an error response that is not JSON, such as the page of a proxy; else nothing."""
+    return f"the response has {_describe_content_type(headers)}" if body and not _is_json(body) else ""
 
 
 def _is_json(body: bytes) -> bool:
@@ -344,10 +333,8 @@ def _describe_content_type(headers: Mapping[str, str]) -> str:
 
 def _describe_response(request: Request, response: Response, redactor: Redactor) -> str:
     """Return the address, the content type and the beginning of a response that is not JSON, as text."""
-    from chat_core.transport.http import describe  # noqa: PLC0415 - only this error needs it
-
     kind = _describe_content_type(response.headers)
     # A credential that begins within the shown bytes may end after them.
     shown = redactor.redact_bytes(response.body[:_SEARCHED_BYTES])[:_SHOWN_BYTES]
     begins = f"begins with {shown!r}" if response.body else "is empty"
-    return f"{describe(request)} returned status {response.status} with {kind}, and the body {begins}"
+    return f"{_describe(request)} returned status {response.status} with {kind}, and the body {begins}"

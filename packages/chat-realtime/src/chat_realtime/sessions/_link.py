@@ -9,8 +9,8 @@ from typing import TypeAlias, final
 import anyio
 from chat_core import ChatError, TransportError
 from chat_core.transport import DuplexConnection, Request
-from chat_core.transport.http import describe
-from chat_core.transport.provider_errors import translate_transport_error, with_details
+from chat_core.transport.http import describe_websocket
+from chat_core.transport.provider_errors import add_address, translate_transport_error
 from chat_core.wire.credentials import Redactor
 from chat_core.wire.errors import error_from_response
 
@@ -131,8 +131,9 @@ class Link:
         try:
             return codec.read(message)
         except ChatError as error:
-            redacted = Redactor(self._request).redact_error(error, message)
-            raise _with_address(redacted, self._request) from None
+            raise add_address(
+                Redactor(self._request).redact_error(error, message), describe_websocket(self._request)
+            ) from None
 
     def _translate(self, error: TransportError) -> ChatError:
         name = self._model.metadata.name
@@ -142,7 +143,7 @@ class Link:
         if error.kind != "status" or error.status is None:
             return translate_transport_error(redactor.redact_error(error), name, "try again")
         headers, body = redactor.redact_headers(error.headers), redactor.redact_bytes(error.body)
-        return _with_address(error_from_response(error.status, headers, body, name), self._request)
+        return add_address(error_from_response(error.status, headers, body, name), describe_websocket(self._request))
 
     async def wait_ready(self) -> None:
         """Wait until the server has accepted the session.
@@ -199,9 +200,3 @@ class Link:
                         self._connection = self._codec = None
                     continue
                 return
-
-
-def _with_address(error: ChatError, request: Request) -> ChatError:
-    """Add the address of the session to the message of an error, in place, and return the error."""
-    error.args = (with_details(str(error), describe(request)),)
-    return error
