@@ -104,12 +104,14 @@ def _install(session: nox.Session, *groups: str, workspace: bool = True) -> None
         return
     stamp.unlink(missing_ok=True)
     _tell_uv_what_pip_knows()
-    session.install(
-        "--require-hashes", "--no-deps", *(f"--requirement={LOCKS / group}.txt" for group in groups), silent=True
-    )
+    # The commands are not logged, because the list of packages would fill a terminal.
+    session.log(f"install locked packages: {', '.join(groups)}")
+    locks = [f"--requirement={LOCKS / group}.txt" for group in groups]
+    session.install("--require-hashes", "--no-deps", *locks, silent=True, log=False)
     if workspace:
+        session.log(f"install {len(PACKAGES)} packages of this workspace")
         editables = [word for folder in PACKAGES.values() for word in ("--editable", str(folder))]
-        session.install("--no-deps", "--no-build-isolation", *editables, silent=True)
+        session.install("--no-deps", "--no-build-isolation", *editables, silent=True, log=False)
     stamp.write_text(state, encoding="utf-8")
 
 
@@ -481,6 +483,8 @@ def dev(session: nox.Session) -> None:
     _tell_uv_what_pip_knows()
     session.run("uv", "venv", "--quiet", "--allow-existing", f"--python={sys.executable}", ".venv")
     locks = [f"--requirement={LOCKS / group}.txt" for group in ("runtime", "model", *GROUPS)]
-    session.run("uv", "pip", "install", "--quiet", "--python=.venv", "--require-hashes", "--no-deps", *locks)
+    into = ("uv", "pip", "install", "--quiet", "--python=.venv", "--no-deps")
+    session.log(f"install the locked packages and {len(PACKAGES)} packages of this workspace in .venv")
+    session.run(*into, "--require-hashes", *locks, log=False)
     editables = [word for folder in PACKAGES.values() for word in ("--editable", str(folder))]
-    session.run("uv", "pip", "install", "--quiet", "--python=.venv", "--no-deps", "--no-build-isolation", *editables)
+    session.run(*into, "--no-build-isolation", *editables, log=False)

@@ -54,6 +54,7 @@ def _key() -> str:
 
 def _install(tools: Path) -> None:
     """Install nox and uv in the folder `tools` with pip. This needs neither venv nor write access to the system."""
+    sys.stderr.write("run.py: installs nox and uv under .nox/ (only once)\n")
     partial = tools.with_name(f"{tools.name}.{os.getpid()}")
     command = [sys.executable, "-m", "pip", "install", "-qq", "--root-user-action=ignore", "--require-hashes"]
     command += ["--no-deps", "--only-binary=:all:", "--target", str(partial), "--requirement", str(LOCK)]

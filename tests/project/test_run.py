@@ -189,13 +189,17 @@ def test_a_session_installs_its_packages_only_if_their_files_have_changed(tmp_pa
     }  # fmt: skip
     exec(compile(ast.Module(functions, []), "noxfile.py", "exec"), names)  # noqa: S102 - code of this project
     commands: list[tuple[str, ...]] = []
+    lines: list[str] = []
 
-    def install(*words: str, silent: bool) -> None:
+    def install(*words: str, silent: bool, log: bool) -> None:
+        assert silent
+        assert not log  # the command lists every package
         commands.append(words)
 
-    session = SimpleNamespace(virtualenv=SimpleNamespace(location=tmp_path), install=install)
+    session = SimpleNamespace(virtualenv=SimpleNamespace(location=tmp_path), install=install, log=lines.append)
     names["_install"](session)
     assert len(commands) == 2
+    assert lines == ["install locked packages: runtime, build", "install 1 packages of this workspace"]
     names["_install"](session)
     assert len(commands) == 2
     (tmp_path / "runtime.txt").write_text("2")
