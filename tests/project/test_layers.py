@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,18 @@ def sources(tmp_path: Path) -> Path:
     for package in PACKAGES:
         shutil.copytree(package.source, tmp_path / package.import_name)
     return tmp_path
+
+
+def test_the_diagram_of_the_architecture_shows_the_layers_of_the_contract() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    diagram = page.partition("```text\n")[2].partition("```")[0]
+    drawn = [set(re.findall(r"^chat-[\w-]+|(?<=  )chat-[\w-]+", rows, re.MULTILINE)) for rows in diagram.split("\n\n")]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = next(contract["layers"] for contract in contracts if contract["id"] == "distributions")
+
+    assert drawn == [{name.replace("_", "-") for name in layer.split(" | ")} for layer in layers]
 
 
 def lint(sources: Path) -> tuple[int, str]:
