@@ -1,4 +1,4 @@
-"""The bench's arithmetic and its tables, and one row of it with real processes. No test looks at a time."""
+"""The arithmetic and the tables of the benchmark, and one row with real processes. No test checks a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ FOLDER = ROOT / "benchmarks"
 
 @pytest.fixture(autouse=True)
 def on_the_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The modules of the bench have plain names, as tests elsewhere may: they are there for one test alone."""
+    """Put the modules of the benchmark on the import path for one test, because other tests have modules of the same
+    name.
+    """
     names = {file.stem for file in FOLDER.glob("*.py")}
     others = {name: sys.modules.pop(name) for name in names & sys.modules.keys()}
     monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])

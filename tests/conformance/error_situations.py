@@ -76,7 +76,7 @@ MISTRAL_TYPES: Final = {400: "invalid_request_error", 429: "rate_limited", 500: 
 
 
 def named(names: Mapping[int, str], status: int) -> str:
-    """The name of the error with a status."""
+    """Return the class name of the error for a status."""
     return names.get(status) or names[400 if status < 500 else 500]
 
 

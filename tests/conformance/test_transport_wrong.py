@@ -1,4 +1,4 @@
-"""Transports with one fault each: the suite fails them in the scenario for their fault."""
+"""Transports with one fault each. The suite detects each fault in the scenario for it."""
 
 # ruff: noqa: ARG002 - a hook is given what any of them needs
 # What is wrong is put into the right transport from outside.

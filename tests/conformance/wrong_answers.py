@@ -1,4 +1,4 @@
-"""Providers that read answers, streams and refusals wrong, in one way each."""
+"""Providers that decode responses, streams and error responses wrong, in one way each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EMPTY: dict[str, Any] = {"id": "", "items": [], "why": "done", "tokens": {}}
 
 @fails_at("text", "deltas")
 class LosesTheLastWords(Toy):
-    """The text of the event before the end is thought to be a part of that end, and lost."""
+    """The text of the last event before the end is dropped."""
 
     class Decoding(Decoder):
         def on_say(self, event: Any) -> list[Delta]:
@@ -53,7 +53,7 @@ class LosesTheLastWords(Toy):
 
 @fails_at("deltas")
 class SaysTheLastDeltaTwice(Toy):
-    """What stands in the last event is told again."""
+    """The delta of the last event is delivered twice."""
 
     class Decoding(Decoder):
         def on_end(self, event: Any) -> list[Delta]:
@@ -64,7 +64,7 @@ class SaysTheLastDeltaTwice(Toy):
 
 @fails_at("piece_by_piece", "partial")
 class GathersTheStream(Toy):
-    """Nothing is told before all of it has come."""
+    """No delta is delivered before the whole response has arrived."""
 
     class Streaming(ToyStream):
         async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
@@ -75,7 +75,7 @@ class GathersTheStream(Toy):
 
 @fails_at("order")
 class PutsCallsFirst(Toy):
-    """Calls are put before the words that came before them."""
+    """Calls are placed before the text that precedes them."""
 
     class Decoding(Decoder):
         def parts(self) -> list[Part]:
@@ -84,7 +84,7 @@ class PutsCallsFirst(Toy):
 
 @fails_at("finish_reason")
 class AlwaysStops(Toy):
-    """An answer that was cut by its limit is told as one that is whole."""
+    """A response that was truncated by its token limit has the finish reason of a complete one."""
 
     class Decoding(Decoder):
         def finish(self) -> FinishReason | None:
@@ -93,7 +93,7 @@ class AlwaysStops(Toy):
 
 @fails_at("ownership")
 class HidesItsName(Toy):
-    """A turn does not say who made it."""
+    """The metadata of a turn does not name the provider."""
 
     class Decoding(Decoder):
         def turn(self) -> Turn:
@@ -103,7 +103,7 @@ class HidesItsName(Toy):
 
 @fails_at("unknown_fields")
 class RefusesUnknownFields(Toy):
-    """A new field of the server's breaks every answer."""
+    """An unknown field in a response raises an error."""
 
     class Decoding(Decoder):
         def whole(self, answer: Any) -> Turn:
@@ -114,7 +114,7 @@ class RefusesUnknownFields(Toy):
 
 @fails_at("unknown_events")
 class RefusesUnknownEvents(Toy):
-    """A new event of the server's breaks every stream."""
+    """An unknown event in a stream raises an error."""
 
     class Decoding(Decoder):
         def unknown(self, event: Any) -> list[Delta]:
@@ -124,7 +124,7 @@ class RefusesUnknownEvents(Toy):
 
 @fails_at("structured")
 class WrapsStructuredAnswers(Toy):
-    """A structured answer comes with something around it."""
+    """The text of a structured answer is surrounded by other text."""
 
     class Decoding(Decoder):
         def part(self, piece: dict[str, Any]) -> Part:
@@ -136,7 +136,7 @@ class WrapsStructuredAnswers(Toy):
 
 @fails_at("schema_sent")
 class ForgetsTheSchema(Toy):
-    """A structured answer is hoped for, and not asked for."""
+    """A structured answer is expected, but its schema is not sent."""
 
     def body(
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
@@ -147,7 +147,7 @@ class ForgetsTheSchema(Toy):
 
 @fails_at("reasoning")
 class ThinksAloud(Toy):
-    """What the model thought is told as its words."""
+    """Reasoning is returned as text."""
 
     class Decoding(Decoder):
         def on_think(self, event: Any) -> list[Delta]:
@@ -160,7 +160,7 @@ class ThinksAloud(Toy):
 
 @fails_at("usage")
 class DropsUsage(Toy):
-    """A turn costs nothing."""
+    """A turn has no usage."""
 
     class Decoding(Decoder):
         def usage(self) -> Usage:
@@ -169,7 +169,7 @@ class DropsUsage(Toy):
 
 @fails_at("usage")
 class CountsTwice(Toy):
-    """Counts of the whole answer so far are added up."""
+    """Cumulative token counts are added up."""
 
     class Decoding(Decoder):
         def count(self, tokens: dict[str, int]) -> None:
@@ -178,7 +178,7 @@ class CountsTwice(Toy):
 
 @fails_at("embeddings_usage")
 class GivesVectorsAway(Toy):
-    """Vectors cost nothing."""
+    """Embeddings have no usage."""
 
     def vectors(self, answer: Any, count: int) -> EmbeddingsResponse:
         return replace(super().vectors(answer, count), usage=Usage())
@@ -189,7 +189,7 @@ class GivesVectorsAway(Toy):
 
 @fails_at("truncation", "truncated_call")
 class TakesACutForAnEnd(Toy):
-    """A stream that is cut is an answer, and its calls run."""
+    """A truncated stream is accepted as a response, and its calls run."""
 
     class Streaming(ToyStream):
         def close(self) -> Turn:
@@ -199,7 +199,7 @@ class TakesACutForAnEnd(Toy):
 
 @fails_at("truncation")
 class CallsACutAnotherThing(Toy):
-    """A stream that is cut is told as a server that speaks nonsense."""
+    """A truncated stream raises the error for an invalid response."""
 
     class Streaming(ToyStream):
         def close(self) -> Turn:
@@ -210,7 +210,7 @@ class CallsACutAnotherThing(Toy):
 
 @fails_at("truncated_body")
 class MendsCutBodies(Toy):
-    """Half an answer is read as far as it goes."""
+    """The text of a truncated body is accepted as a response."""
 
     async def send(self, request: Request) -> Any:
         try:
@@ -223,7 +223,7 @@ class MendsCutBodies(Toy):
 
 @fails_at("nonsense_body")
 class ReadsAnythingAsAnAnswer(Toy):
-    """What is no answer is an empty one."""
+    """A body that is not a response is decoded as an empty response."""
 
     async def send(self, request: Request) -> Any:
         answer = await super().send(request)
@@ -233,7 +233,7 @@ class ReadsAnythingAsAnAnswer(Toy):
 
 @fails_at("nonsense_events")
 class BlamesTheServer(Toy):
-    """What is no event is told as a server that failed."""
+    """An event that is not JSON raises a server error."""
 
     class Streaming(ToyStream):
         def read(self, data: bytes) -> list[Delta]:
@@ -247,7 +247,7 @@ class BlamesTheServer(Toy):
 
 @fails_at("cut_anywhere")
 class ReadsOneEventOfEachRead(Toy):
-    """Of the events that came together only the first one is read."""
+    """Of several events that arrive together, only the first is decoded."""
 
     class Streaming(ToyStream):
         async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
@@ -257,7 +257,7 @@ class ReadsOneEventOfEachRead(Toy):
 
 @fails_at("partial")
 class ForgetsWhatCame(Toy):
-    """A failure carries nothing of what had come."""
+    """The error of a failed stream does not contain the partial turn."""
 
     class Streaming(ToyStream):
         def partial(self) -> Turn:
@@ -266,7 +266,7 @@ class ForgetsWhatCame(Toy):
 
 @fails_at("malformed_frame")
 class PassesOverNonsense(Toy):
-    """A frame that cannot be read is passed over."""
+    """A frame that cannot be decoded is ignored."""
 
     class Streaming(ToyStream):
         def read(self, data: bytes) -> list[Delta]:
@@ -278,7 +278,7 @@ class PassesOverNonsense(Toy):
 
 @fails_at("failure_in_stream")
 class SwallowsFailures(Toy):
-    """An error in mid-stream ends the answer, and no more."""
+    """An error event in the middle of a stream ends the response without an error."""
 
     class Decoding(Decoder):
         def on_fault(self, event: Any) -> list[Delta]:
@@ -289,7 +289,7 @@ class SwallowsFailures(Toy):
 
 @fails_at("failure_in_stream")
 class MistakesFailures(Toy):
-    """An error in mid-stream is told as another one."""
+    """An error event in the middle of a stream raises an error of the wrong class."""
 
     class Decoding(Decoder):
         def on_fault(self, event: Any) -> list[Delta]:
@@ -299,7 +299,7 @@ class MistakesFailures(Toy):
 
 @fails_at("broken_connection")
 class TakesABreakForNonsense(Toy):
-    """A connection that breaks is told as an answer that makes no sense."""
+    """A broken connection raises the error for an invalid response."""
 
     class Streaming(ToyStream):
         async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
@@ -312,7 +312,7 @@ class TakesABreakForNonsense(Toy):
 
 @fails_at("connection")
 class LetsTransportErrorsThrough(Toy):
-    """A timeout is told as any failure of the connection."""
+    """A timeout raises the error for any connection failure."""
 
     async def send(self, request: Request) -> Any:
         try:
@@ -323,7 +323,7 @@ class LetsTransportErrorsThrough(Toy):
 
 @fails_at("left_early", "cancelled")
 class LeavesTheConnectionOpen(Toy):
-    """A stream is closed when it has been read to its end, and never else."""
+    """The connection of a stream is closed only if the stream is read to its end."""
 
     kept: ClassVar[list[AbstractAsyncContextManager[EventStream]]] = []
 
@@ -346,7 +346,7 @@ class LeavesTheConnectionOpen(Toy):
 
 @fails_at("cancelled")
 class HidesCancellation(Toy):
-    """A cancelled stream goes on as a failure that may be tried again."""
+    """A cancelled stream raises a retryable error."""
 
     class Streaming(ToyStream):
         async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
@@ -366,7 +366,7 @@ class HidesCancellation(Toy):
 
 @fails_at("error_class", "error_of_a_gateway", "error_retryable")
 class CallsEveryRefusalAFault(Toy):
-    """Every refusal is the server's fault."""
+    """Every error response raises a server error."""
 
     def kind(self, status: int) -> type[ProviderError]:
         del status
@@ -375,7 +375,7 @@ class CallsEveryRefusalAFault(Toy):
 
 @fails_at("error_retryable")
 class GivesUpOnRateLimits(Toy):
-    """What waiting would help is not tried again."""
+    """Errors that a later attempt could resolve are not retryable."""
 
     def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         error = super().refusal(status, headers, body)
@@ -386,7 +386,7 @@ class GivesUpOnRateLimits(Toy):
 
 @fails_at("error_wait")
 class IgnoresRetryAfter(Toy):
-    """How long the server asks to wait is not heard."""
+    """The retry delay that the server requests is ignored."""
 
     def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         return super().refusal(status, {name: headers[name] for name in headers if name != "retry-after"}, body)
@@ -394,7 +394,7 @@ class IgnoresRetryAfter(Toy):
 
 @fails_at("error_request_id")
 class LosesRequestIds(Toy):
-    """Nobody's support will find the request."""
+    """Errors do not contain the request id."""
 
     def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         return super().refusal(status, {name: headers[name] for name in headers if name != "x-request-id"}, body)
@@ -402,7 +402,7 @@ class LosesRequestIds(Toy):
 
 @fails_at("error_of_a_gateway")
 class ReadsEveryRefusalAsJson(Toy):
-    """A gateway's page breaks the reading of refusals."""
+    """An error response that is not JSON raises a decoding error."""
 
     def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         return super().refusal(status, headers, json.dumps(json.loads(body)).encode())
@@ -410,7 +410,7 @@ class ReadsEveryRefusalAsJson(Toy):
 
 @fails_at("mutated_responses")
 class AssertsThatATextIsAText(Toy):
-    """A text of another type fails an assertion, which is no `ChatError`."""
+    """A text of a wrong type fails an assertion, which is not a `ChatError`."""
 
     class Decoding(Decoder):
         def part(self, piece: dict[str, Any]) -> Part:
@@ -421,7 +421,7 @@ class AssertsThatATextIsAText(Toy):
 
 @fails_at("secrets")
 class TellsItsKey(Toy):
-    """The key stands in the repr."""
+    """The repr contains the API key."""
 
     def __repr__(self) -> str:
         return f"TellsItsKey({self.request('/', b'').headers!r})"

@@ -1,4 +1,4 @@
-"""The wrong providers of the neighbouring modules, each with the scenarios that name what is wrong with it."""
+"""The faulty providers of the neighboring modules, each with the scenarios that detect its fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CASES: Final[dict[type[Toy], set[str]]] = {}
 
 
 def fails_at(*names: str) -> Callable[[type[ToyT]], type[ToyT]]:
-    """Enter a wrong provider."""
+    """Add a faulty provider."""
 
     def enter(kind: type[ToyT]) -> type[ToyT]:
         CASES[kind] = set(names)

@@ -1,4 +1,4 @@
-"""Providers that read calls wrong, or send what they should not, in one way each."""
+"""Providers that decode calls wrong, or send data that they must not send, in one way each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Items = list[dict[str, Any]]
 
 @fails_at("parallel_calls", "call_deltas")
 class DropsTheSecondCall(Toy):
-    """Of parallel calls the first one is all."""
+    """Only the first of several parallel calls is returned."""
 
     class Decoding(Decoder):
         def parts(self) -> list[Part]:
@@ -50,7 +50,7 @@ class DropsTheSecondCall(Toy):
 
 @fails_at("parallel_calls", "call_deltas")
 class MergesCallsOfOneName(Toy):
-    """Two calls of one tool become one."""
+    """Two calls of the same tool are merged."""
 
     class Decoding(Decoder):
         def parts(self) -> list[Part]:
@@ -60,7 +60,7 @@ class MergesCallsOfOneName(Toy):
 
 @fails_at("call", "call_deltas", "parallel_calls", "no_arguments", "pause")
 class CallsTwice(Toy):
-    """Every call is made twice."""
+    """Every call is returned twice."""
 
     class Decoding(Decoder):
         def parts(self) -> list[Part]:
@@ -71,7 +71,7 @@ class CallsTwice(Toy):
 
 @fails_at("broken_arguments")
 class InventsArguments(Toy):
-    """Arguments that cannot be read are taken for none."""
+    """Arguments that cannot be decoded are replaced by empty arguments."""
 
     class Decoding(Decoder):
         def call(self, piece: dict[str, Any]) -> Tool:
@@ -81,7 +81,7 @@ class InventsArguments(Toy):
 
 @fails_at("no_arguments")
 class WantsArguments(Toy):
-    """A call without arguments is a call with a problem."""
+    """A call without arguments is reported as invalid."""
 
     class Decoding(Decoder):
         def call(self, piece: dict[str, Any]) -> Tool:
@@ -92,7 +92,7 @@ class WantsArguments(Toy):
 
 @fails_at("call_deltas")
 class NumbersAllCallsAlike(Toy):
-    """The deltas of all calls have one index."""
+    """The deltas of all calls have the same index."""
 
     class Decoding(Decoder):
         def on_input(self, event: Any) -> list[Delta]:
@@ -102,7 +102,7 @@ class NumbersAllCallsAlike(Toy):
 
 @fails_at("call_deltas")
 class KeepsCallsToItself(Toy):
-    """Nobody hears of a call before the answer has ended."""
+    """No delta of a call is delivered before the response has ended."""
 
     class Decoding(Decoder):
         def on_call(self, event: Any) -> list[Delta]:
@@ -116,7 +116,7 @@ class KeepsCallsToItself(Toy):
 
 @fails_at("call_ids")
 class MakesIdsOfItsOwn(Toy):
-    """The provider's id of a call is lost."""
+    """The ids of calls are replaced by other ids."""
 
     class Decoding(Decoder):
         def call(self, piece: dict[str, Any]) -> Tool:
@@ -125,7 +125,7 @@ class MakesIdsOfItsOwn(Toy):
 
 @fails_at("result_ids")
 class SendsResultsWithoutId(Toy):
-    """A result does not say which call it is of."""
+    """A result is sent without the id of its call."""
 
     class Encoding(Encoder):
         def result(self, tool: Tool) -> Items:
@@ -155,7 +155,7 @@ class ForgetsResults(Toy):
 
 @fails_at("failures")
 class SendsAnEmptyFailure(Toy):
-    """What failed or was rejected is told as an empty result."""
+    """The result of a failed or rejected call is sent as an empty text."""
 
     class Encoding(Encoder):
         def result(self, tool: Tool) -> Items:
@@ -164,7 +164,7 @@ class SendsAnEmptyFailure(Toy):
 
 @fails_at("parallel_results")
 class TurnsResultsRound(Toy):
-    """The results of parallel calls are sent the other way round."""
+    """The results of parallel calls are sent in reverse order."""
 
     class Encoding(Encoder):
         def turn(self, role: str, turn: Turn) -> Items:
@@ -175,7 +175,7 @@ class TurnsResultsRound(Toy):
 
 @fails_at("json_results")
 class SendsTextAlone(Toy):
-    """A result that is not text is told as a word of its own."""
+    """A result that is not text is sent as text."""
 
     class Encoding(Encoder):
         def result(self, tool: Tool) -> Items:
@@ -186,7 +186,7 @@ class SendsTextAlone(Toy):
 
 @fails_at("edited_calls")
 class SendsTheEditAsTheCall(Toy):
-    """What an approver changed is told as what the model called."""
+    """The arguments as edited by the approver are sent in place of the model's arguments."""
 
     class Encoding(Encoder):
         def call(self, tool: Tool) -> Items:
@@ -196,7 +196,7 @@ class SendsTheEditAsTheCall(Toy):
 
 @fails_at("calls_in_turn")
 class GathersResults(Toy):
-    """The results of all answers are put behind the last one."""
+    """The results of all responses are sent after the last response."""
 
     class Encoding(Encoder):
         def items(self, messages: Messages) -> Items:
@@ -221,7 +221,7 @@ class SendsUnresolvedCalls(Toy):
 
 @fails_at("declarations")
 class DeclaresBareNames(Toy):
-    """Of tools only the names are declared."""
+    """Tools are declared by their names only."""
 
     def body(
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
@@ -232,7 +232,7 @@ class DeclaresBareNames(Toy):
 
 @fails_at("pause")
 class KeepsWhatCannotBeStored(Toy):
-    """Opaque data is no JSON, so that a conversation is another one when it has been stored."""
+    """Opaque data is not JSON, so it changes when the conversation is stored."""
 
     class Encoding(Encoder):
         def call(self, tool: Tool) -> Items:
@@ -251,7 +251,7 @@ class KeepsWhatCannotBeStored(Toy):
 
 @fails_at("words_in_order", "calls_in_turn", "instructions")
 class SendsTheLatestFirst(Toy):
-    """A conversation is sent backwards."""
+    """The messages are sent in reverse order."""
 
     class Encoding(Encoder):
         def items(self, messages: Messages) -> Items:
@@ -261,7 +261,7 @@ class SendsTheLatestFirst(Toy):
 
 @fails_at("words_in_order", "instructions")
 class ForgetsInstructions(Toy):
-    """The system's words are not sent."""
+    """The system text is not sent."""
 
     class Encoding(Encoder):
         def turn(self, role: str, turn: Turn) -> Items:
@@ -270,7 +270,7 @@ class ForgetsInstructions(Toy):
 
 @fails_at("state")
 class ChainsByMemory(Toy):
-    """The id of the last answer is kept, and sent with the next question, whosever it is."""
+    """The id of the last response is sent with the next request, even in another conversation."""
 
     def __init__(self, transport: Transport) -> None:
         super().__init__(transport)
@@ -290,7 +290,7 @@ class ChainsByMemory(Toy):
 
 @fails_at("two_at_once")
 class SharesItsDecoder(Toy):
-    """One decoder serves all streams."""
+    """All streams share one decoder."""
 
     def __init__(self, transport: Transport) -> None:
         super().__init__(transport)
@@ -307,7 +307,7 @@ class SharesItsDecoder(Toy):
 
 @fails_at("reasoning_replay")
 class LosesSignatures(Toy):
-    """What proves a thought is not kept."""
+    """The signature of reasoning is dropped."""
 
     class Decoding(Decoder):
         def on_proof(self, event: Any) -> list[Delta]:
@@ -320,7 +320,7 @@ class LosesSignatures(Toy):
 
 @fails_at("foreign_data", "reasoning_elsewhere")
 class SendsWhatIsNotItsOwn(Toy):
-    """Opaque data goes back, whosever it is."""
+    """Opaque data is sent to every provider."""
 
     class Encoding(Encoder):
         def thought(self, part: Reasoning) -> Items:
@@ -329,7 +329,7 @@ class SendsWhatIsNotItsOwn(Toy):
 
 @fails_at("foreign_data")
 class SendsBlocksOfOthers(Toy):
-    """Blocks of other providers are sent."""
+    """Provider parts of other providers are sent."""
 
     class Encoding(Encoder):
         def part(self, role: str, part: Part) -> Items:
@@ -338,7 +338,7 @@ class SendsBlocksOfOthers(Toy):
 
 @fails_at("foreign_words")
 class SendsOnlyItsOwn(Toy):
-    """Turns of other providers are left out."""
+    """Turns of other providers are omitted."""
 
     class Encoding(Encoder):
         def turn(self, role: str, turn: Turn) -> Items:
@@ -348,7 +348,7 @@ class SendsOnlyItsOwn(Toy):
 
 @fails_at("files", "unsupported_parts", "result_files")
 class DropsFiles(Toy):
-    """Files are left out in silence."""
+    """Files are omitted without an error."""
 
     class Encoding(Encoder):
         def file(self, file: File) -> Items:
@@ -358,7 +358,7 @@ class DropsFiles(Toy):
 
 @fails_at("files")
 class PutsFilesLast(Toy):
-    """Files are sent behind all words."""
+    """Files are sent after all text."""
 
     class Encoding(Encoder):
         def items(self, messages: Messages) -> Items:
@@ -367,7 +367,7 @@ class PutsFilesLast(Toy):
 
 @fails_at("unsupported_parts")
 class DropsWhatItCannotSend(Toy):
-    """What cannot be sent is left out in silence."""
+    """Parts that cannot be sent are omitted without an error."""
 
     class Encoding(Encoder):
         def file(self, file: File) -> Items:
@@ -376,7 +376,7 @@ class DropsWhatItCannotSend(Toy):
 
 @fails_at("foreign_options")
 class IgnoresForeignOptions(Toy):
-    """Options of other providers are dropped."""
+    """Options of other providers are ignored."""
 
     def body(
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
@@ -386,7 +386,7 @@ class IgnoresForeignOptions(Toy):
 
 @fails_at("result_files")
 class DropsFilesOfTools(Toy):
-    """What a tool returned beside its result is left out in silence."""
+    """Files in the result of a tool are omitted without an error."""
 
     class Encoding(Encoder):
         def beside(self, tool: Tool) -> Items:
@@ -396,7 +396,7 @@ class DropsFilesOfTools(Toy):
 
 @fails_at("untouched")
 class WritesIntoTheHistory(Toy):
-    """A note for the next request is left in the conversation."""
+    """A note for the next request is stored in the conversation."""
 
     def body(
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
@@ -411,7 +411,7 @@ class WritesIntoTheHistory(Toy):
 
 @fails_at("options")
 class DropsOptions(Toy):
-    """An option that it does not know is dropped in silence."""
+    """Unknown options are ignored without an error."""
 
     def body(
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
@@ -421,7 +421,7 @@ class DropsOptions(Toy):
 
 @fails_at("instructions")
 class DropsInstructions(Toy):
-    """The conversation is sent, the instructions are not."""
+    """The conversation is sent without its instructions."""
 
     def body(
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
@@ -431,7 +431,7 @@ class DropsInstructions(Toy):
 
 @fails_at("tool_choice")
 class ChoosesForItself(Toy):
-    """Whether a tool must be called is not asked."""
+    """The tool choice of the request is not sent."""
 
     def body(
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
@@ -441,7 +441,7 @@ class ChoosesForItself(Toy):
 
 @fails_at("timeout", "embeddings_timeout")
 class WaitsAsLongAsItLikes(Toy):
-    """How long a caller waits is not told to the transport."""
+    """The timeout of the caller is not passed to the transport."""
 
     def patient(self, request: Request, options: ChatOptions) -> Request:
         del options
@@ -453,7 +453,7 @@ class WaitsAsLongAsItLikes(Toy):
 
 @fails_at("embeddings")
 class MixesVectorsUp(Toy):
-    """Vectors stand in the order in which they came."""
+    """Vectors are returned in the order in which they arrived."""
 
     def vectors(self, answer: Any, count: int) -> EmbeddingsResponse:
         super().vectors(answer, count)
@@ -463,7 +463,7 @@ class MixesVectorsUp(Toy):
 
 @fails_at("embeddings_missing")
 class CountsNoVectors(Toy):
-    """A vector that is missing is not missed."""
+    """A missing vector is not detected."""
 
     def vectors(self, answer: Any, count: int) -> EmbeddingsResponse:
         del count
@@ -472,7 +472,7 @@ class CountsNoVectors(Toy):
 
 @fails_at("error_retryable", "error_of_a_gateway")
 class RetriesNoVectors(Toy):
-    """A refusal of vectors is final."""
+    """Error responses to embedding requests are not retryable."""
 
     async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
         try:

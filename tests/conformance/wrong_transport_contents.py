@@ -174,7 +174,7 @@ class WritesAPlusAsASpace(Right):
 
 
 class CachesResponses(Right):
-    """A GET that was answered before is not sent."""
+    """A repeated GET is answered from a cache."""
 
     names = ("request_as_written",)
 
@@ -248,7 +248,7 @@ class TakesDataForComments(Right):
 
 
 class _WrongStream(Right):
-    """A transport whose `send()` is right."""
+    """A transport with a fault in streams only."""
 
     def streamed(self, request: Request) -> Request:
         return request

@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 
 class Sample(Protocol):
-    """The fixture of `conftest.py` that picks the cases to run."""
+    """The fixture `sample` of `conftest.py`, which selects the cases to run."""
 
     def __call__(self, cases: Sequence[T], most: int, /) -> list[T]: ...
 
 
 @final
 class Server:
-    """A process that forks a run for each order; another one than `worker.py` is named as a module."""
+    """A process that forks a child for each order. `module` names a module other than `worker.py`."""
 
     def __init__(self, *command: str) -> None:
         self._process = subprocess.Popen(
@@ -78,7 +78,7 @@ class Server:
             assert event["event"] != "gone", event
 
     def end(self, event: Event) -> None:
-        """`kill -9` the run that this event is from."""
+        """Kill the run that sent this event with `kill -9`."""
         os.kill(cast("int", event["pid"]), signal.SIGKILL)
         assert self.until("gone")["status"] == signal.SIGKILL
 
@@ -114,7 +114,7 @@ def history_of(path: Path) -> list[HistoryEntry]:
 
 
 def effects(ledger: Path) -> Counter[str]:
-    """Return the effects outside the process and how often each one happened."""
+    """Return the effects outside the process with their counts."""
     lines = ledger.read_text().splitlines() if ledger.exists() else []
     return Counter([line.split()[0] for line in lines])
 
@@ -126,7 +126,7 @@ def name_of(tool: Tool) -> str:
 
 
 def decide(path: Path, ledger: Path) -> list[str]:
-    """Approve what waits, and look up in the world what became of interrupted calls; their ids are returned."""
+    """Approve waiting calls, and record the outcomes of interrupted calls from the ledger. Return the ids of those."""
 
     async def decide() -> list[str]:
         interrupted: list[str] = []

@@ -20,7 +20,7 @@ _LAST = "SELECT entry FROM chat_entries ORDER BY number DESC LIMIT 1"
 
 
 class Stopping(Committer):
-    """Stops the process once, after the commit of a call that is about to run."""
+    """Stops the process once, after the commit that records the start of a call."""
 
     def __init__(self) -> None:
         self.stopped = False

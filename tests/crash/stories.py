@@ -37,7 +37,7 @@ BATCHES = int(os.environ.get("CHAT_KILL_BATCHES", "1"))
 
 
 class Story(ABC):
-    """One conversation in a store of its own, its ledger, and a clock by which every lease of the past has run out."""
+    """A conversation in its own store, its ledger, and a clock that is later than every earlier lease."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
@@ -53,11 +53,11 @@ class Story(ABC):
 
     @abstractmethod
     def rows_copied(self, name: str) -> Self:
-        """Another story, of which the same is stored."""
+        """Return another story with the same stored rows."""
 
     @abstractmethod
     def require_sound(self) -> None:
-        """Fail where the database is damaged."""
+        """Fail if the database is damaged."""
 
     def order(self, **more: object) -> dict[str, object]:
         self.ahead += 1
@@ -100,7 +100,10 @@ class Story(ABC):
         return self.within(look)
 
     def decide(self) -> list[str]:
-        """Approve what waits, and look up in the world what became of interrupted calls; their ids are returned."""
+        """Approve waiting calls, and record the outcome of interrupted calls from the ledger.
+
+        Return the ids of the latter.
+        """
 
         async def decide(_: ConversationStore, conversation: OpenConversation) -> list[str]:
             interrupted: list[str] = []
@@ -120,7 +123,10 @@ class Story(ABC):
     # --- What must hold ---------------------------------------------------------------------------------------------
 
     def finish(self, server: Server) -> None:
-        """Resume and decide until there is an answer. What was cut in its body is reported, and not run again."""
+        """Resume and decide until there is an answer.
+
+        Calls that were interrupted in their body are reported and not repeated.
+        """
         for _ in range(8):
             messages = self.messages()
             if answered(messages):
@@ -165,7 +171,7 @@ def require_kept(story: Story, durable: list[HistoryEntry]) -> None:
 
 
 def undisturbed(server: Server, story: Story) -> tuple[list[Story], list[int]]:
-    """A copy of the story before each of its runs, and how many durable steps that run takes."""
+    """Return a copy of the story before each of its runs, with the number of durable steps of that run."""
     before: list[Story] = []
     steps: list[int] = []
     while True:
@@ -186,7 +192,7 @@ class Crashes(ABC):
 
     @abstractmethod
     def story(self, folder: Path) -> Story:
-        """About which nothing is stored yet."""
+        """Return a story about which nothing is stored yet."""
 
     @pytest.mark.parametrize("snapshots", [False, True])
     def test_a_run_killed_at_any_durable_step_loses_and_repeats_nothing(

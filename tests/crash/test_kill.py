@@ -49,7 +49,7 @@ def keep(path: Path, ledger: Path, name: str) -> None:
 
 
 def restore(folder: Path, name: str, copy: str) -> tuple[Path, Path]:
-    """The conversation and the ledger as they were kept."""
+    """Restore the conversation and the ledger from the copies."""
     shutil.copytree(folder / name, folder / copy)
     return folder / copy / "chat.jsonl", folder / copy / "ledger"
 

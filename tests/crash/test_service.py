@@ -176,7 +176,7 @@ class Story:
                 await signal_of_session.wait_for_change(seen)
 
     async def _decide(self, store: ConversationStore, session_id: str) -> None:
-        """Approve what waits for it, and look up in the ledger what became of interrupted calls."""
+        """Approve waiting calls, and record the outcome of interrupted calls from the ledger."""
         done = self._effects()
         async with store.open(session_id) as conversation:
             for tool in conversation.messages.pending():

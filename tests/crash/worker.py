@@ -48,19 +48,19 @@ FOREVER = threading.Event()
 
 
 def tell(**event: object) -> None:
-    """One line, in one write, so that those of several processes do not mix."""
+    """Write one line with a single write, so that lines of several processes do not mix."""
     os.write(1, json.dumps({"pid": os.getpid(), **event}).encode() + b"\n")
 
 
 def stop_here(gate: Path | None = None) -> None:
-    """Wait for the end, or for a gate to open."""
+    """Wait until the process is killed, or until the gate opens."""
     tell(event="reached")
     while gate is None or not gate.exists():
         FOREVER.wait(0.001 if gate else None)
 
 
 class StoppingDisk(Disk):
-    """Stops at one durable step: before it, in the middle of its line, behind it, or when it is on the disk."""
+    """Stops at one durable step: before it, in the middle of its line, after the write, or after the sync."""
 
     def __init__(self, step: int, phase: str) -> None:
         self.step = step

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Path:
-    """A fifo that a process can be held at."""
+    """Return a fifo that holds a process until it is opened."""
     path = tmp_path / "gate"
     os.mkfifo(path)
     return path

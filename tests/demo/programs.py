@@ -1,4 +1,4 @@
-"""The examples as a person starts them: real processes, with pipes or a terminal, killed where it hurts."""
+"""The examples as a user starts them: real processes with pipes or a terminal, killed at critical points."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 @final
 class Terminal:
-    """A process in a terminal of its own, and the person in front of it."""
+    """A process in its own terminal, and its user."""
 
     def __init__(
         self, *words: str | Path, program: Path = APPROVAL, environment: Mapping[str, str] | None = None
@@ -154,7 +154,7 @@ class Terminal:
         return self.seen[start : self._read_up_to]
 
     def type(self, text: str) -> None:
-        """Type it; `\\x03` is ctrl-C."""
+        """Type a text. `\x03` is ctrl-C."""
         os.write(self._mine, text.encode())
 
     def kill(self) -> None:
@@ -163,7 +163,7 @@ class Terminal:
         assert self.wait() == -signal.SIGKILL
 
     def wait(self) -> int:
-        """Read to the end. How it ended."""
+        """Read the output to its end, and return the exit status."""
         deadline = time.monotonic() + SECONDS
         while self._read(deadline):
             pass
@@ -189,7 +189,7 @@ def _environment() -> dict[str, str]:
 
 
 def stored(folder: Path) -> Messages:
-    """The conversation, read again."""
+    """Return the conversation, read again."""
 
     async def read() -> Messages:
         async with FileConversation.open(folder / "chat.jsonl") as conversation:
@@ -199,13 +199,13 @@ def stored(folder: Path) -> Messages:
 
 
 def the_tool(folder: Path) -> Tool:
-    """The one call of the conversation."""
+    """Return the only call of the conversation."""
     (tool,) = [tool for content in stored(folder) for tool in content.tools]
     return tool
 
 
 def the_answer(folder: Path) -> str:
-    """The model's last word; empty where it has not come."""
+    """Return the last text of the model, or an empty text."""
     last = stored(folder).last
     assert last is not None
     return "" if last.turns[-1].tools or last.role != "model" else last.turns[-1].text
@@ -219,5 +219,5 @@ def payments(folder: Path) -> list[str]:
 
 
 def words(folder: Path, *more: str | Path) -> Sequence[str | Path]:
-    """A command line for the model that needs no weights."""
+    """Return a command line for the scripted model, which needs no weights."""
     return ["--folder", folder, "--script", *more]

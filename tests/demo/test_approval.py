@@ -1,4 +1,4 @@
-"""One process asks and ends, and another one decides and resumes: with a scripted model and with a real one."""
+"""One process asks and ends, and another one decides and resumes, with a scripted model and with a real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `chat` in front of a person: approvals asked in a terminal, and ctrl-C."""
+"""The command `chat` in a terminal: prompts for approvals, and ctrl-C."""
 
 from __future__ import annotations
 

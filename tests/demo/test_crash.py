@@ -1,4 +1,4 @@
-"""`kill -9` where it hurts, and two processes at once: nothing is lost, and no money goes twice."""
+"""`kill -9` at critical points, and two processes at once: nothing is lost, and no payment happens twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WAITS, INTERRUPTED, CLAIMED = 3, 4, 5
 
 
 def killed_in_the_tool(folder: Path, gate: Path) -> None:
-    """Ask, approve with an edit, and `kill -9` the process when the money has gone and the tool has not returned."""
+    """Ask, approve with an edit, and kill the process with `kill -9` after the payment, before the tool returns."""
     run(*words(folder, "ask"))
     with Program(*words(folder, "decide", "--edit", "cents=300", "--hold", gate)) as process, held_at(gate):
         process.kill()

@@ -1,4 +1,4 @@
-"""The demo in front of a person: questions, colours, ctrl-C."""
+"""The demo in a terminal: questions, colors, ctrl-C."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ BETWEEN = 0.02
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Poll a condition that another process sets in a database."""
+    """Wait until another process has made a condition true in a database."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"after {PATIENCE} s, still not: {what}"
@@ -90,7 +90,7 @@ class Server:
 
 @final
 class Shop:
-    """One conversation, its ledger, its DBOS, and the processes about it."""
+    """A conversation, its ledger, its DBOS, and the processes that use it."""
 
     def __init__(self, server: Server, folder: Path, url: str) -> None:
         self._server = server
@@ -135,7 +135,7 @@ class Shop:
         return pid
 
     def kill(self, pid: int) -> None:
-        """`kill -9`, and wait until it is gone."""
+        """Kill the process with `kill -9`, and wait until it has ended."""
         self._living.discard(pid)
         while True:
             try:
@@ -176,11 +176,14 @@ class Shop:
         return self._dbos.list_workflows(workflow_id_prefix="chat/")
 
     def rests(self) -> bool:
-        """Whether a run has ended in a wait: what waits can be seen before that, and a run that is live is not due."""
+        """Return whether a run has ended with a wait.
+
+        Waiting calls are visible before that, but an active run is not due.
+        """
         return self._ended_as({"kind": "halted", "until": None})
 
     def found_busy(self) -> bool:
-        """Whether a run was refused, since another one was live."""
+        """Return whether a run was refused because another run was active."""
         return self._ended_as({"kind": "busy"})
 
     def _ended_as(self, end: dict[str, object]) -> bool:
@@ -194,7 +197,7 @@ class Shop:
         return len(self.ledger.read_text().splitlines()) if self.ledger.exists() else 0
 
     def require_finished(self, *, paid: int = 1) -> None:
-        """It was done, once; the conversation ends in its answer, and so does a workflow."""
+        """Check that the effects happened once, and that the conversation and a workflow have ended."""
         wait_until(self.answered, "an answer")
         wait_until(lambda: any(item.status == "SUCCESS" for item in self.workflows()), "the end of the workflow")
         assert self.paid() == paid

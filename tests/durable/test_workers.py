@@ -42,7 +42,7 @@ def small(server: Server, tmp_path: Path) -> Iterator[Shop]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def shop(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Iterator[Shop]:
-    """DBOS in a file, and in PostgreSQL."""
+    """DBOS in a file and in PostgreSQL."""
     if request.param == "sqlite":
         with in_sqlite(server, tmp_path) as shop:
             yield shop

@@ -66,7 +66,7 @@ class Order(Place, total=False):
 
 
 def tell(**event: object) -> None:
-    """One line, in one write, so that those of several processes do not mix."""
+    """Write one line with a single write, so that lines of several processes do not mix."""
     os.write(1, json.dumps({"pid": os.getpid(), **event}).encode() + b"\n")
 
 

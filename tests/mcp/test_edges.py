@@ -126,7 +126,7 @@ async def test_a_redirect_to_another_server_is_not_followed() -> None:
 
 
 async def calls(server: LoopbackServer, *, at_once: int = 1) -> list[Tool]:
-    """Let a model call a tool twice, or so often at once, and return the calls."""
+    """Let a model call a tool twice in sequence, or `at_once` calls in parallel, and return the calls."""
     names = [f"call_{number}" for number in range(2 if at_once == 1 else at_once)]
     parts = [FunctionCall("tool_0", {}, id=name) for name in names]
     model = ScriptedProvider(*(parts if at_once == 1 else [parts]), "Done.")

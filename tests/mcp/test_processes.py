@@ -16,7 +16,7 @@ SERVER = HERE.parents[1] / "packages/chat-mcp-tools/tests/server.py"
 
 @pytest.fixture(params=["stdio", "http"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A folder for a server of each process, or the URL of one for all of them."""
+    """A folder for one server per process, or the URL of a shared server."""
     if request.param == "stdio":
         yield str(tmp_path)
         return

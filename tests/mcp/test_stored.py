@@ -35,7 +35,7 @@ def server_in(folder: Path) -> StdioServer:
 
 
 def notes(folder: Path) -> list[str]:
-    """Return the effects of the servers, and a line for each server that was started."""
+    """Return the effects of the servers, with one line for each started server."""
     return (folder / "notes").read_text().splitlines()
 
 
@@ -65,7 +65,7 @@ async def test_a_call_that_was_paused_with_one_server_runs_once_with_the_next(tm
 
 
 async def interrupted(store: SqliteStore, tools: ToolCollection[McpAnnotations], call: FunctionCall) -> None:
-    """A conversation whose process died after it recorded the start of the call."""
+    """Return a conversation whose process died after it recorded the start of the call."""
     async with store.open("c") as conversation:
         conversation.messages.user("Go on.")
         model = ScriptedProvider(call, "Done.", by_history=True)

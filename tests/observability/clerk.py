@@ -48,7 +48,7 @@ class Telemetry:
         self.providers: dict[str, Any] = {"tracer_provider": tracers, "meter_provider": meters}
 
     def told(self) -> dict[str, Any]:
-        """The spans in the order in which they began, and the metrics, as JSON."""
+        """Return the spans in the order of their start, and the metrics, as JSON."""
         spans = sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
         data: Any = self.reader.get_metrics_data()
         return {"spans": [json.loads(span.to_json()) for span in spans], "metrics": json.loads(data.to_json())}
@@ -65,7 +65,7 @@ def transport_named(name: str, stack: AsyncExitStack) -> Transport | AbstractAsy
 
 
 async def run(host: str, store: str, transport: str) -> dict[str, Any]:
-    """Run the conversation, from its beginning or from where it paused."""
+    """Run the conversation from the beginning, or resume it after a pause."""
     telemetry = Telemetry()
     tools = ToolCollection()
 

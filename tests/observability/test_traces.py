@@ -46,7 +46,7 @@ async def approve(store: Path) -> None:
 
 
 def names(spans: list[dict[str, Any]], parent: str | None = None) -> list[Any]:
-    """The tree of spans, by their names."""
+    """Return the tree of spans by their names."""
     found: list[Any] = []
     for span in [span for span in spans if span["parent_id"] == parent]:
         below = names(spans, span["context"]["span_id"])

@@ -1,4 +1,4 @@
-"""A transport that is traced does what it did: the kit, on both event loops, with an SDK that records everything."""
+"""A traced transport passes the transport suite on both event loops, with an SDK that records everything."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _pieces(arguments: str) -> tuple[str, str]:
 
 
 def chat_completions(case: str) -> str:
-    """The Chat Completions wire."""
+    """The Chat Completions API."""
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
@@ -61,7 +61,7 @@ def chat_completions(case: str) -> str:
 
 
 def responses(case: str) -> str:
-    """The Responses wire."""
+    """The Responses API."""
     number = 0
 
     def event(kind: str, **fields: Any) -> str:
@@ -130,7 +130,7 @@ def responses(case: str) -> str:
 
 
 def messages(case: str) -> str:
-    """The Anthropic Messages wire."""
+    """The Anthropic Messages API."""
 
     def event(kind: str, **fields: Any) -> str:
         return _data({"type": kind, **fields}, kind)
@@ -168,7 +168,7 @@ def messages(case: str) -> str:
 
 
 def generate_content(case: str) -> str:
-    """The Gemini wire, whose calls come whole: a cut one is an event that breaks off."""
+    """The Gemini API, which sends calls whole. A truncated call is an incomplete event."""
 
     def chunk(part: dict[str, Any], finish: str | None = None) -> str:
         candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": [part]}}
@@ -226,7 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving() -> Generator[str]:
-    """A server on the loopback interface: its base URL."""
+    """Serve on the loopback interface, and yield the base URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()

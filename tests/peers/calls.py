@@ -12,12 +12,12 @@ COUNTS: Final = (1, 2, 10)
 
 
 def calls(count: int) -> list[tuple[str, dict[str, Any]]]:
-    """As many calls, each by its id, with its arguments."""
+    """Return `count` calls by their ids, each with its arguments."""
     return [(f"call_{number}", {"to": f"Person {number}", "cents": 4000}) for number in range(1, count + 1)]
 
 
 def row(library: str, *cells: object) -> str:
-    """A row of a table of `docs/comparison.md`."""
+    """Return a row of a table of `docs/comparison.md`."""
     return f"| {' | '.join([library, *map(str, cells)])} |"
 
 

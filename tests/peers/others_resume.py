@@ -50,7 +50,7 @@ async def outcome(work: Awaitable[object]) -> str:
 
 
 async def twice(resume: Callable[[], Awaitable[object]], *, at_once: bool) -> tuple[str, str]:
-    """Resume twice: how often the call has run, and what the one that came to nothing got."""
+    """Resume twice. Return how often the call has run, and the result of the run that did not execute it."""
     RAN.clear()
     if at_once:
         ends = await asyncio.gather(outcome(resume()), outcome(resume()))
@@ -60,7 +60,7 @@ async def twice(resume: Callable[[], Awaitable[object]], *, at_once: bool) -> tu
 
 
 def told(sequence: tuple[str, str], at_once: tuple[str, str]) -> tuple[str, str, str]:
-    """The cells of a row."""
+    """Return the cells of a row."""
     got = dict.fromkeys([end for end in (sequence[1], at_once[1]) if end])
     return sequence[0], at_once[0], ", ".join([f"`{end}`" for end in got]) or "nothing"
 
@@ -260,7 +260,7 @@ async def openai_size() -> None:
 
 
 class LangChain:
-    """An agent under the middleware that asks people."""
+    """An agent with the middleware that asks for approval."""
 
     package = "langchain"
 
@@ -349,7 +349,7 @@ async def langchain_size() -> None:
 
 
 def stored_bytes(value: Any) -> int:
-    """The bytes in a nest of containers."""
+    """Return the number of bytes in nested containers."""
     if isinstance(value, bytes):
         return len(value)
     if isinstance(value, dict):

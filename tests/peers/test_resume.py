@@ -37,7 +37,7 @@ class Document:
 
 @final
 class Bank:
-    """A chat whose tool needs approval, and what has run."""
+    """A chat whose tool needs approval, and the calls that have run."""
 
     def __init__(self, count: int = 1) -> None:
         self.ran: list[str] = []
@@ -96,7 +96,7 @@ class Barrier:
 
 
 async def told(bank: Bank, where: str, twice: list[Open]) -> str:
-    """A row: one after the other, and at once. `twice` has two pauses."""
+    """Return a row for sequential and for concurrent decisions. `twice` has two pauses."""
     cells: list[str] = []
     ends: list[str] = []
     for at_once, open_ in enumerate(twice):
@@ -193,7 +193,7 @@ async def sizes() -> str:
 
 
 def on_the_page(table: str) -> list[str]:
-    """The rows of this library under a heading."""
+    """Return the rows of this library under a heading."""
     _, _, section = PAGE.read_text(encoding="utf-8").partition(f"## {table}\n")
     return [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| this library |")]
 

@@ -25,7 +25,7 @@ PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "comparison.md"
 
 @pytest.fixture(scope="module")
 def transport() -> Transport:
-    """A transport for all tests, because each client creates a TLS context, which is slow."""
+    """Return a transport for all tests, because each client creates a TLS context, which is slow."""
     return HttpxTransport(verify=False)
 
 

@@ -24,7 +24,7 @@ from .workspace import PACKAGES
 
 
 def ignore(*_: object, **__: object) -> None:
-    """Do nothing, with any arguments: an error of a callback would be the error of the caller's own function."""
+    """Do nothing. Accept any arguments, so that no error comes from the callback itself."""
 
 
 WRONG: Final[tuple[object, ...]] = (5, None, "\ud800", ignore, b"", [], object())
@@ -82,8 +82,8 @@ class Target:
     """A public function, method or class.
 
     Attributes:
-        name: its module and name.
-        call: what is called.
+        name: name of its module and its own name.
+        call: the function, method or class.
         owner: the class of the instance that a method needs as its first argument.
     """
 

@@ -17,13 +17,13 @@ from .processes import HOW, Child
 
 @pytest.fixture(scope="session")
 def transport() -> HttpxTransport:
-    """One transport for the event loops of all tests. It ignores the proxies of the environment."""
+    """Return a transport for all event loops of the tests. It ignores the proxies of the environment."""
     return HttpxTransport(trust_env=False)
 
 
 @pytest.fixture(scope="session")
 def aimock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aimock]:
-    """The npm package @copilotkit/aimock, without a script: each test adds its own."""
+    """Return the npm package @copilotkit/aimock without a script. Each test adds its own."""
     node, program = os.environ.get("CHAT_NODE"), os.environ.get("CHAT_AIMOCK")
     if not node or not program or not Path(program).is_file():
         pytest.fail(f"CHAT_NODE and CHAT_AIMOCK do not name Node and aimock's program: {HOW}", pytrace=False)
@@ -48,21 +48,21 @@ def llmock_server() -> Iterator[Llmock]:
 
 @pytest.fixture
 def llmock(llmock_server: Llmock) -> Llmock:
-    """The PyPI package llmock, reset before each test."""
+    """Return the PyPI package llmock, reset before each test."""
     llmock_server.reset()
     return llmock_server
 
 
 @pytest.fixture(scope="session")
 def strict_llmock() -> Iterator[Llmock]:
-    """An llmock that accepts one request per key and minute, with at most 60 tokens."""
+    """Return an llmock that accepts one request per key and minute, with at most 60 tokens."""
     with _llmock("--rpm", "1", "--context-window", "60") as child:
         yield Llmock(child.until(r"Uvicorn running on (http://\S+)"))
 
 
 @pytest.fixture(scope="session")
 def stormy_llmock() -> Iterator[Llmock]:
-    """An llmock in which about every second response has a random fault."""
+    """Return an llmock in which about every second response has a random fault."""
     errors = [word for status in (429, 500, 503) for word in ("--error-rate", f"{status}=0.08")]
     kinds = ("disconnect", "truncate", "malformed")
     faults = [word for kind in kinds for word in ("--stream-fault", f"{kind}=0.12")]
@@ -79,13 +79,13 @@ def _llamacpp(purpose: str) -> Child:
 
 @pytest.fixture(scope="session")
 def llamacpp() -> Iterator[LlamaCpp]:
-    """llama.cpp's own server, with a small chat model."""
+    """Return llama.cpp's own server with a small chat model."""
     with _llamacpp("chat") as child:
         yield LlamaCpp(child.until(r"serving (http://\S+)"))
 
 
 @pytest.fixture(scope="session")
 def llamacpp_embeddings() -> Iterator[LlamaCpp]:
-    """llama.cpp's own server, with the same model for embeddings."""
+    """Return llama.cpp's own server with the same model for embeddings."""
     with _llamacpp("embed") as child:
         yield LlamaCpp(child.until(r"serving (http://\S+)"))

@@ -27,7 +27,7 @@ LOCATE: Any = {
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The address of the server with all scenarios."""
+    """Return the address of the server with all scenarios."""
     with Child([sys.executable, "-m", "tests.servers.openai_server"]) as child:
         yield child.until(r"serving (http://\S+)")
 

@@ -30,14 +30,14 @@ PATIENCE: Final = 20.0
 
 @pytest.fixture(scope="module")
 def responses_address() -> Iterator[str]:
-    """The address of a server that cancels a run when its client disconnects."""
+    """Return the address of a server that cancels a run when its client disconnects."""
     with Child([sys.executable, "-m", "tests.servers.openai_server"]) as child:
         yield child.until(r"serving (http://\S+)")
 
 
 @pytest.fixture(scope="module")
 def agui_address() -> Iterator[str]:
-    """The address of a server that continues a run without its client."""
+    """Return the address of a server that continues a run without its client."""
     with Child([sys.executable, "-m", "tests.servers.agui_server"]) as child:
         yield child.until(r"serving (http://\S+)")
 

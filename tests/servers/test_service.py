@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The address of the services of all scenarios."""
+    """Return the address of the services of all scenarios."""
     with Child([sys.executable, "-m", "tests.servers.service_server"]) as child:
         yield child.until(r"serving (http://\S+)")
 
@@ -44,7 +44,7 @@ def run_node(program: str, module_variable: str, *words: str) -> Json:
 
 @pytest.fixture
 def agui(address: str) -> Drive:
-    """A function that runs steps in a new thread of `@ag-ui/client`, and returns what the client has at the end."""
+    """Return a function that runs steps in a new thread of `@ag-ui/client`, and returns the client's final state."""
 
     def run(scenario: str, *steps: list[object]) -> Json:
         all_steps = [["thread", f"t-{next(_numbers)}"], *steps]
@@ -55,7 +55,7 @@ def agui(address: str) -> Drive:
 
 @pytest.fixture
 def vercel(address: str) -> Drive:
-    """A function that runs steps in a new chat of `ai`, and returns what the client has at the end."""
+    """Return a function that runs steps in a new chat of `ai`, and returns the client's final state."""
     id = f"chat-{next(_numbers)}"  # noqa: A001 - the protocol's name
 
     def run(scenario: str, *steps: list[object]) -> Json:

@@ -24,14 +24,14 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The address of the server with all scenarios."""
+    """Return the address of the server with all scenarios."""
     with Child([sys.executable, "-m", "tests.servers.vercel_server"]) as child:
         yield child.until(r"serving (http://\S+)")
 
 
 @pytest.fixture
 def drive(address: str) -> Drive:
-    """A function that runs steps in a new chat of `ai`, and returns what the client has at the end."""
+    """Return a function that runs steps in a new chat of `ai`, and returns the client's final state."""
     node, module = os.environ.get("CHAT_NODE"), os.environ.get("CHAT_AI")
     if not node or not module or not Path(module).is_file():
         pytest.fail(f"CHAT_NODE and CHAT_AI do not name Node and the npm package ai: {HOW}", pytrace=False)

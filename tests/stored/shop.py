@@ -1,4 +1,4 @@
-"""The chat that resumes stored conversations, and what must happen when it does."""
+"""The chat that resumes stored conversations, and the expected results."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Shop:
         raise AssertionError(msg)
 
     def require(self, name: str) -> None:
-        """Check that everything happened that was to happen, once."""
+        """Check that everything expected happened, once."""
         expected = EXPECTED[name]
         assert sorted(self.waits) == sorted(expected.waits)
         assert sorted(self.runs, key=repr) == sorted(expected.runs, key=repr)

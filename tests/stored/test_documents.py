@@ -1,4 +1,4 @@
-"""Documents that version 57cd8b0 wrote load, are written as they were, and resume."""
+"""Documents that version 57cd8b0 wrote load, are written without changes, and resume."""
 
 from __future__ import annotations
 

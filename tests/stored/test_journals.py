@@ -1,4 +1,4 @@
-"""Journals of version 57cd8b0 open, have their history, and resume."""
+"""Journals that version 57cd8b0 wrote open, have their history, and resume."""
 
 from __future__ import annotations
 

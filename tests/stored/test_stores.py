@@ -1,4 +1,4 @@
-"""Databases that version 57cd8b0 wrote open, list what waits, and resume."""
+"""Databases that version 57cd8b0 wrote open, list the waiting calls, and resume."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Databa
 
 @contextmanager
 def restored(server: PostgresServer) -> Generator[str]:
-    """Execute the dump in a schema of its own, which is returned."""
+    """Execute the dump in a new schema, and return the schema."""
     schema = f"{SCHEMA}_{uuid4().hex}"
     dump = (STORED / "chats.sql").read_text(encoding="utf-8").replace(SCHEMA, schema)
     with psycopg.connect(server.dsn, autocommit=True) as connection:

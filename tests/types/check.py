@@ -37,7 +37,7 @@ PARALLEL = 2
 
 @dataclass
 class Row:
-    """One line of the table, and what went wrong."""
+    """One line of the table, and its problems."""
 
     name: str
     settings: str
@@ -48,7 +48,7 @@ class Row:
 
 
 def marks() -> dict[tuple[str, int], str]:
-    """The lines that must be rejected, and the pattern of the reason."""
+    """Return the lines that must be rejected, each with the pattern of its message."""
     found: dict[tuple[str, int], str] = {}
     for source in HERE.glob("illegal_*.py"):
         for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
@@ -96,7 +96,7 @@ def snapshot(mistakes: list[Finding]) -> str:
 
 
 def run(name: str, settings: str) -> Row:
-    """One checker under one kind of settings."""
+    """Run one checker with one kind of settings."""
     row = Row(name, settings)
     with tempfile.TemporaryDirectory() as folder:
         for source in SOURCES:
@@ -109,7 +109,7 @@ def run(name: str, settings: str) -> Row:
 
 
 def compare(row: Row, *, update: bool) -> None:
-    """Hold the messages of a checker's default settings to their snapshot, or write it."""
+    """Compare the messages of a checker's default settings with their snapshot, or write the snapshot."""
     path = MESSAGES / f"{row.name}.txt"
     if update:
         path.write_text(row.said, encoding="utf-8")
@@ -130,7 +130,7 @@ def report(rows: list[Row]) -> int:
 
 
 def main() -> int:
-    """Run what was asked for."""
+    """Run the selected checkers."""
     parser = argparse.ArgumentParser(description="Check the corpora of types.")
     parser.add_argument("checkers", nargs="*", metavar="CHECKER", help=f"of {', '.join(CHECKERS)}; all by default")
     parser.add_argument("--update", action="store_true", help="rewrite the snapshots of messages")

@@ -1,4 +1,4 @@
-"""Five type checkers: how each is called under its defaults and under its strict settings, and how it is read."""
+"""Five type checkers: their commands with default and strict settings, and the parsers of their output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TARGET = "3.11"
 
 
 class Finding(NamedTuple):
-    """Something that a checker objects to."""
+    """A message of a checker."""
 
     file: str
     line: int
@@ -26,7 +26,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Checker:
-    """A checker. `strict` is `None` where it has no strict settings."""
+    """A checker. `strict` is `None` if it has no strict settings."""
 
     command: tuple[str, ...]
     parse: Callable[[str], Iterator[Finding]]

@@ -21,7 +21,7 @@ PARALLEL = 2
 
 
 def verify(package: str) -> list[str]:
-    """The symbols of a package whose type is missing or unknown, with the reason."""
+    """Return the symbols of a package whose type is missing or unknown, with the reason."""
     scripts = Path(sys.executable).parent
     # With --verifytypes, pyright ignores --pythonpath and takes the interpreter of PATH.
     environment = {**os.environ, "PATH": os.pathsep.join([str(scripts), os.environ.get("PATH", "")])}
@@ -39,7 +39,7 @@ def verify(package: str) -> list[str]:
 
 
 def main() -> int:
-    """Verify the packages; print what is not typed."""
+    """Verify the packages, and print the symbols without a type."""
     packages = sys.argv[1:] or PACKAGES
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         results = dict(zip(packages, pool.map(verify, packages), strict=True))

@@ -38,7 +38,7 @@ def answer(script: tuple[str | FunctionCall, ...], messages: Messages) -> Turn:
 
 @final
 class FakeComplete:
-    """Completes only."""
+    """A model that only completes."""
 
     def __init__(self, *script: str | FunctionCall) -> None:
         self._script = script or ("Utrecht",)
@@ -60,7 +60,7 @@ class FakeComplete:
 
 @final
 class Letters:
-    """A streamed answer, letter by letter."""
+    """A streamed answer with one character in each delta."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -78,7 +78,7 @@ class Letters:
 
 @final
 class FakeStream:
-    """Streams only."""
+    """A model that only streams."""
 
     def __init__(self, *script: str | FunctionCall) -> None:
         self._script = script or ("Utrecht",)
@@ -101,7 +101,7 @@ class FakeStream:
 
 @final
 class FakeEmbed:
-    """Embeds only."""
+    """A model that only embeds."""
 
     @property
     def metadata(self) -> ProviderMeta:
@@ -114,7 +114,7 @@ class FakeEmbed:
 
 @final
 class FakeFull:
-    """Completes, streams and embeds."""
+    """A model that completes, streams and embeds."""
 
     def __init__(self, *script: str | FunctionCall) -> None:
         self._script = script or ("Utrecht",)
@@ -151,7 +151,7 @@ class FakeFull:
 
 @final
 class Watcher:
-    """An observer that keeps nothing."""
+    """An observer that stores nothing."""
 
     def run(self, record: RunRecord, /) -> Observation:
         del record

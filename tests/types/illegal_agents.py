@@ -1,4 +1,4 @@
-"""Illegal: a pause of an agent that is forgotten, hidden, or made up."""
+"""Illegal: a pause of an agent that is not handled, or a type that hides or invents one."""
 
 from __future__ import annotations
 

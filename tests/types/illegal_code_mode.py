@@ -1,4 +1,4 @@
-"""Illegal: a pause inside a program that is forgotten, and settings of a wrong type."""
+"""Illegal: a pause inside a program that is not handled, and settings of a wrong type."""
 
 from __future__ import annotations
 

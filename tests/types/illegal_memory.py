@@ -1,4 +1,4 @@
-"""Illegal: contents without a scope, unknown sources, and outcomes that are taken for another."""
+"""Illegal: contents without a scope, unknown sources, and outcomes of a wrong type."""
 
 from __future__ import annotations
 

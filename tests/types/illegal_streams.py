@@ -1,4 +1,4 @@
-"""Illegal: a chat that can pause behind an API that has no pause."""
+"""Illegal: a chat that can pause, served over an API without pauses."""
 
 from __future__ import annotations
 

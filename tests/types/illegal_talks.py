@@ -1,4 +1,4 @@
-"""Illegal: talks that cannot exist, and input that no user can send."""
+"""Illegal: talks with a model that cannot stream, and input that users cannot send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Illegal: strategies, tools, and what becomes of interrupted calls."""
+"""Illegal: strategies, tools, and actions for interrupted calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Legal: the builder's states, what they lead to, and what is in a chat."""
+"""Legal: the states of the builder, the chats that they build, and their attributes."""
 
 from __future__ import annotations
 

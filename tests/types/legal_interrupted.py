@@ -1,4 +1,4 @@
-"""Legal: what a stored conversation brings with it, and structured answers in a stream."""
+"""Legal: values of stored conversations, and structured answers in a stream."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ AddedT = TypeVar("AddedT", bound=Paused)
 
 
 def interrupted(status: ToolStatus) -> Messages:
-    """A conversation whose process went away in the middle of a payment."""
+    """Return a conversation whose process died during a payment."""
     messages = hi()
     messages.append("model", Turn([Tool(FunctionCall("pay", {"amount": 500}), call_id="call_1", status=status)]))
     return messages

@@ -1,4 +1,4 @@
-"""Legal: results and events are matched, and nothing is left over."""
+"""Legal: results and events are matched exhaustively."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Legal: what providers are built of, and what a chat over them can do."""
+"""Legal: the protocols of providers, and the methods of a chat with each of them."""
 
 from __future__ import annotations
 

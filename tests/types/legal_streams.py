@@ -1,4 +1,4 @@
-"""Legal: chats behind the faces of `chat_streams`."""
+"""Legal: chats served by `chat_streams`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check that every public symbol has a declared type: it knows every package, and reports what pyright reports."""
+"""The check that every public symbol has a declared type covers every package, and reports what pyright reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corpora at run time: what types promise is kept, and what they forbid fails with a sentence."""
+"""The corpora at run time: legal programs run, and illegal ones raise a clear error."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_every_program_that_must_fail_at_run_time_is_run() -> None:
 
 
 def checkers_that_say(function: str, pattern: str) -> set[str]:
-    """The checkers whose recorded messages about a function of `mistakes.py` match a pattern."""
+    """Return the checkers whose recorded messages about a function of `mistakes.py` match a pattern."""
     said = {
         file.stem: re.findall(
             rf"^# {function}\n(.+?)(?=^# |\Z)", file.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL

@@ -76,11 +76,11 @@ async def refuse_if_high_async(call: FunctionCall, risk: Risk) -> Execute | Reje
 
 
 def hi() -> Messages:
-    """A conversation that has just begun."""
+    """Return a conversation that has just begun."""
     return Messages.from_user("hi")
 
 
 def true(claim: object) -> None:
-    """Claim something about the run, without narrowing any type."""
+    """Assert something about the run without narrowing any type."""
     if not claim:
         raise AssertionError

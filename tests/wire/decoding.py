@@ -39,7 +39,7 @@ ERROR_CLASSES: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """One recorded answer, and what is expected of it; `None` where nothing is known."""
+    """A recorded response and the result of the official client, or `None` if that is not known."""
 
     id: str
     api: str
@@ -54,12 +54,12 @@ class Answer:
 
     @property
     def streamed(self) -> bool:
-        """Whether it is a stream that began."""
+        """Whether the response is a stream that began."""
         return self.stream and self.status == 200 and self.api == "chat-completions"
 
     @property
     def events(self) -> list[Event]:
-        """The events of the stream."""
+        """Return the events of the stream."""
         return SseParser().feed(self.body)
 
     @property
@@ -71,7 +71,7 @@ class Answer:
 
 @functools.cache
 def answers() -> tuple[Answer, ...]:
-    """Every recorded answer of this wire, in the order of the index."""
+    """Return every recorded response of this API, in the order of the index."""
     found = list[Answer]()
     for line in (WIRE / "index.jsonl").read_text().splitlines():
         row = cast("Object", json.loads(line))
@@ -81,7 +81,7 @@ def answers() -> tuple[Answer, ...]:
 
 
 def streams() -> tuple[Answer, ...]:
-    """Those that are streams."""
+    """Return the responses that are streams."""
     return tuple([answer for answer in answers() if answer.streamed])
 
 
@@ -115,14 +115,14 @@ def _requested_encoding(item: Object) -> EncodingFormat | None:
 
 
 def body_of(response: Object) -> bytes:
-    """The body as it came, or JSON of the same value where only that was kept."""
+    """Return the recorded body. If only its value was recorded, return this value as JSON."""
     if isinstance(text := response.get("text_body"), str):
         return text.encode("utf-8", "surrogatepass")
     return json.dumps(response.get("json_body")).encode()
 
 
 def _speaks(response: Object, expected: Object | None) -> bool:
-    """Whether an answer about embeddings has the shape of this wire: several vendors have one of their own."""
+    """Return whether a response about embeddings has the format of this API. Several vendors have their own format."""
     if cast("int", response.get("status") or 200) >= 400:
         return expected is not None
     body = response.get("json_body")
@@ -167,7 +167,7 @@ def reasoning_of(turn: Turn) -> str:
 
 
 def refusal_words(turn: Turn) -> str:
-    """The words of a refusal."""
+    """Return the text of a refusal."""
     words = [part.data["refusal"] for part in turn.parts if isinstance(part, ProviderPart) and part.kind == "refusal"]
     return "".join([str(word) for word in words])
 
@@ -246,7 +246,7 @@ def _expected_vectors(expected: Object) -> dict[str, object]:
 
 
 def _arguments(text: str) -> object:
-    """Arguments as the expectations write them: parsed where that can be done, else the text."""
+    """Return arguments in the form of the expectations: parsed if possible, otherwise as text."""
     try:
         return cast("object", json.loads(text))
     except ValueError:

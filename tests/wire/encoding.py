@@ -1,4 +1,4 @@
-"""Each accepted exchange, rebuilt, encoded, and held against what was recorded."""
+"""Each accepted exchange is rebuilt, encoded, and compared with the recorded request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def encoded(exchange: Exchange) -> Object:
 
 
 def sent(said: Rebuilt) -> bytes:
-    """The body that the library sends for this."""
+    """Return the body that the library sends for rebuilt values."""
     return encode(said.messages, said.tools, said.options, said.output, dialect=said.dialect, stream=said.stream)
 
 

@@ -21,10 +21,10 @@ APIS: Final = ("chat-completions", "embeddings")
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """One recorded request of this wire, and the answer it got.
+    """A recorded request of this API, with its response.
 
     Attributes:
-        id: of the recording and, where it holds several exchanges, the number of this one.
+        id: id of the recording, with the number of this exchange if it has several.
         recording: the path of the recording.
     """
 
@@ -42,25 +42,25 @@ class Exchange:
 
     @property
     def accepted(self) -> bool:
-        """Whether the vendor took the request."""
+        """Whether the vendor accepted the request."""
         return 200 <= self.status < 300
 
     @property
     def answer_body(self) -> bytes:
-        """The body of the answer as it came."""
+        """Return the recorded body of the response."""
         if isinstance(text := self.answer.get("text_body"), str):
             return text.encode("utf-8", "surrogatepass")
         return json.dumps(self.answer.get("json_body")).encode()
 
 
 def require_wire() -> None:
-    """Skip the calling module where the recordings are absent; `conftest.py` decides where that is a failure."""
+    """Skip the calling module if the recordings are missing. `conftest.py` decides whether this is a failure."""
     if not WIRE.is_dir():
         pytest.skip(f"the recordings are not at {WIRE}: set CHAT_WIRE_DIR to where they are", allow_module_level=True)
 
 
 def rows(name: str) -> list[Object]:
-    """The rows of a suite that belong to this wire."""
+    """Return the rows of a suite that belong to this API."""
     text = (WIRE / "suites" / name).read_text()
     found = [cast("Object", json.loads(line)) for line in text.splitlines()]
     return [row for row in found if row["api"] in APIS]
@@ -68,7 +68,7 @@ def rows(name: str) -> list[Object]:
 
 @functools.cache
 def exchanges() -> tuple[Exchange, ...]:
-    """Every exchange of this wire whose request is known, in the order of the index."""
+    """Return every exchange of this API whose request is known, in the order of the index."""
     found = list[Exchange]()
     for line in (WIRE / "index.jsonl").read_text().splitlines():
         row = cast("Object", json.loads(line))
@@ -78,12 +78,12 @@ def exchanges() -> tuple[Exchange, ...]:
 
 
 def accepted() -> tuple[Exchange, ...]:
-    """Those that got a 2xx."""
+    """Return the exchanges with a 2xx status."""
     return tuple([exchange for exchange in exchanges() if exchange.accepted])
 
 
 def conversations() -> Iterator[tuple[Exchange, ...]]:
-    """The accepted exchanges of each recording that holds several."""
+    """Yield the accepted exchanges of each recording with several exchanges."""
     groups = dict[str, list[Exchange]]()
     for exchange in accepted():
         groups.setdefault(exchange.recording, []).append(exchange)
@@ -119,7 +119,7 @@ def _exchanges_of(row: Object) -> Iterator[Exchange]:
 
 
 def _speaks(path: str, body: dict[str, Json]) -> bool:
-    """Whether a request has the shape of this wire: several vendors have an embeddings API of their own."""
+    """Return whether a request has the format of this API. Several vendors have an embeddings API of their own."""
     if path.endswith("/chat/completions"):
         return "messages" in body
     return path.endswith("/embeddings") and "input" in body and "model" in body

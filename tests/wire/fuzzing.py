@@ -1,4 +1,4 @@
-"""The wires as the fuzz test sees them: recorded answers, decoders and the encoder of the next request."""
+"""The APIs as the fuzz test uses them: recorded responses, decoders, and the encoder of the next request."""
 
 from __future__ import annotations
 

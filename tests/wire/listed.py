@@ -1,4 +1,4 @@
-"""The page that lists the differences that are kept, and why: read, held against what is found, and scored."""
+"""The page of accepted differences: it is parsed, compared with the differences that are found, and scored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INDEX: Final = re.compile(r"\[\d+\]")
 
 @dataclass(frozen=True)
 class Listed:
-    """One row: which exchanges differ where, how many places that are, and why it is kept."""
+    """A row: the exchanges, the place and the number of the differences, and the reason why they are accepted."""
 
     exchanges: str
     path: str
@@ -26,12 +26,12 @@ class Listed:
     reason: str
 
     def covers(self, exchange: str, path: str) -> bool:
-        """Whether a difference is one of these."""
+        """Return whether a row covers a difference."""
         return fnmatch.fnmatchcase(exchange, self.exchanges) and fnmatch.fnmatchcase(path, self.path)
 
 
 def read_rows(heading: str, page: Path = PAGE) -> list[list[str]]:
-    """The cells of the table under a heading."""
+    """Return the cells of the table under a heading."""
     section = page.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[_cell(text) for text in line.strip("|").split(" | ")] for line in lines[2:]]
@@ -44,7 +44,7 @@ def _cell(text: str) -> str:
 
 
 def read_listed(heading: str, page: Path = PAGE) -> list[Listed]:
-    """The listed differences under a heading."""
+    """Return the listed differences under a heading."""
     return [
         Listed(exchanges, path.replace("[]", "[[]]"), int(places), reason)
         for exchanges, path, places, reason in read_rows(heading, page)

@@ -80,7 +80,7 @@ class Observed:
         heard: text that the listener received before the last response.
         reasoned: reasoning that the listener received before the last response.
         arguments: the joined JSON text of the arguments that the listener received, by the index of the call.
-        called: ids of the calls that the listener was told of; once each.
+        called: ids of the calls of which the listener received events, once each.
         started, resolved: the same for calls that started and ended.
         text, reasoning: text and reasoning of the recorded response in the history.
         stored: JSON text of the arguments of the calls in the history.
@@ -104,7 +104,7 @@ class Observed:
 
 
 def exchanges() -> Iterator[Recorded]:
-    """Every accepted response of the four wires that a transport for HTTP can receive."""
+    """Return every accepted response of the four APIs that an HTTP transport can receive."""
     for api in APIS:
         for item in recorded(api):
             if item.accepted:
@@ -112,7 +112,7 @@ def exchanges() -> Iterator[Recorded]:
 
 
 def declared_tools(item: Recorded) -> set[str]:
-    """The names of the client's tools in a recorded request, or of the recorded calls if the request is unknown."""
+    """Return the names of the client's tools in a recorded request. If it is unknown, those of the recorded calls."""
     if item.asked is None:
         calls = cast("list[dict[str, Any]]", (item.expected or {}).get("tool_calls") or [])
         return {str(call["name"]) for call in calls if call.get("name")}

@@ -24,7 +24,7 @@ Object: TypeAlias = dict[str, Json]
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Two ways of saying one thing, and why a vendor reads them alike."""
+    """Two representations of one value, and the reason why vendors treat them alike."""
 
     name: str
     same: str
@@ -112,7 +112,7 @@ ABSENT: Final = "(absent)"
 
 @dataclass(frozen=True)
 class Difference:
-    """One place where two bodies differ; a side that has nothing there is `ABSENT`."""
+    """A place where two bodies differ. A missing side is `ABSENT`."""
 
     path: str
     left: Json
@@ -123,7 +123,7 @@ class Difference:
 
 
 def normalise(body: Object) -> Object:
-    """The canonical form of a body, of chat completions or of embeddings. The body itself is left as it is."""
+    """Return the canonical form of a body of a chat or of embeddings. The body itself is not changed."""
     form = {key: _number(value) for key, value in body.items() if value is not None}
     form = {key: _value(key, value) for key, value in form.items()}
     _default(form, "stream", value=False)
@@ -148,7 +148,7 @@ def differences(left: Object, right: Object) -> list[Difference]:
 
 
 def fingerprint(body: Object) -> str:
-    """A text that two bodies share exactly when they are equivalent."""
+    """Return a text that is equal for two bodies exactly if they are equivalent."""
     return json.dumps(normalise(body), sort_keys=True)
 
 
@@ -167,7 +167,7 @@ def _value(key: str, value: Json) -> Json:
 
 
 def _message(message: Object, names: dict[str, Json]) -> Json:
-    """`names` are those of the calls so far, by their ids."""
+    """Return the canonical form of a message. `names` are the names of the earlier calls by their ids."""
     form: Object = {key: _without_nulls(value) for key, value in message.items() if value is not None}
     calls = form.get("tool_calls")
     if isinstance(calls, list):
@@ -258,7 +258,7 @@ _DRAFT: Final = re.compile(r"https?://json-schema\.org/draft(-0[4-7]|/20(19-09|2
 
 
 def _root(schema: Json) -> Json:
-    """A schema without the name of its dialect."""
+    """Return a schema without the name of its dialect."""
     form = _schema(schema)
     if isinstance(form, dict) and _DRAFT.fullmatch(str(form.get("$schema"))):
         del form["$schema"]
@@ -266,7 +266,7 @@ def _root(schema: Json) -> Json:
 
 
 def _schema(schema: Json) -> Json:
-    """A schema whose properties keep their order. Null is a value here."""
+    """Return a schema in which the order of properties matters. Null is a value in schemas."""
     if isinstance(schema, list):
         return [_schema(item) for item in schema]
     if not isinstance(schema, dict):
@@ -296,7 +296,7 @@ def _parsed(text: Json) -> Json:
 
 
 def _data(text: str, *, bare: bool) -> Json:
-    """The bytes of a `data:` URL, or of plain base64 where `bare`; any other text as it is."""
+    """Return the bytes of a `data:` URL, or of plain base64 if `bare`, or any other text unchanged."""
     head, comma, tail = ("", ",", text) if bare else text.partition(",")
     if not comma or not (bare or (head.lower().startswith("data:") and head.lower().endswith(";base64"))):
         return text
@@ -317,7 +317,7 @@ def _without_nulls(value: Json) -> Json:
 
 
 def _number(value: Json) -> Json:
-    """The value with every number that is whole written as such."""
+    """Return the value with every whole number as an integer."""
     if isinstance(value, dict):
         return {key: _number(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -48,7 +48,7 @@ class Rebuilt:
 
 @dataclass(frozen=True, kw_only=True)
 class RebuiltEmbeddings:
-    """The same for embeddings."""
+    """The values that a caller would pass to the library for embeddings."""
 
     texts: tuple[str, ...]
     options: ChatOptions
@@ -141,7 +141,7 @@ def _declaration(tool: Object) -> ToolDeclaration:
 
 
 def _output(left: Object) -> tuple[OutputSchema, bool] | None:
-    """The structured output that is asked for, and whether strictly. It is taken out of `left`."""
+    """Remove the requested structured output from `left`, and return it with whether it is strict."""
     named = _object(_object(left.get("response_format")).get("json_schema"))
     if not named:
         return None
@@ -198,7 +198,7 @@ def _reasoning(left: Object, dialect: Dialect) -> ReasoningEffort | int | None:
 
 
 def _extras(left: Object, provider: str, tools: list[Object]) -> tuple[CompletionsOptions, ...]:
-    """Everything else: by its typed option, else as a further field of the body. `tools` are those of the server."""
+    """Return the remaining fields as typed options or as extra fields of the body. `tools` are those of the server."""
     if not left and not tools:
         return ()
     typed: dict[str, Any] = {name: left.pop(name) for name in TYPED_EXTRAS if name in left}
@@ -213,7 +213,7 @@ def _extras(left: Object, provider: str, tools: list[Object]) -> tuple[Completio
 
 
 class _Conversation:
-    """Reads messages of the wire into `Messages`. A tool's message becomes the status of the call that it answers."""
+    """Reads messages into `Messages`. A message with the role `tool` becomes the status of the call that it answers."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -258,7 +258,7 @@ class _Conversation:
         return file or ProviderPart(self._provider, "part", part)
 
     def _media(self, part: Object) -> File | None:
-        """The file in a content part; `None` where the part is of another kind."""
+        """Return the file in a content part, or `None` for a part of another kind."""
         kind = str(part.get("type"))
         media, further = _object(part.get(kind)), _further(part, kind)
         if kind in {"image_url", "video_url"} and media:
@@ -297,7 +297,7 @@ class _Conversation:
         return [*self._own("message", message), *reasoning, *parts, *calls]
 
     def _reasoning(self, message: Object) -> list[Part]:
-        """Reasoning beside the content: plain, in one of two fields, and in its structured form."""
+        """Return the reasoning outside the content: text from one of two fields, and the structured details."""
         details = _list(message.pop("reasoning_details", None))
         structured: dict[str, object] = {"details": details} if details else {}
         for field in ("reasoning_content", "reasoning"):
@@ -311,7 +311,7 @@ class _Conversation:
         return [Reasoning("".join(texts), opaque=self._opaque(structured))]
 
     def _thought(self, part: ProviderPart) -> Part:
-        """A part of kind `thinking` that holds one text is reasoning inside the content."""
+        """Return the reasoning in a content part of kind `thinking` with one text."""
         chunk = cast("Object", part.data)
         texts = _list(chunk.get("thinking"))
         if chunk.get("type") != "thinking" or len(texts) != 1 or _object(texts[0]).keys() != {"type", "text"}:
@@ -339,7 +339,7 @@ class _Conversation:
         return tool
 
     def _result(self, message: Object) -> None:
-        """Resolve the latest call of that id. A result that no call asked for has no place in a history."""
+        """Resolve the latest call with the id of a result. A history cannot contain a result without a call."""
         tool = self._open.pop(str(message.get("tool_call_id")), None)
         if tool is None:
             return

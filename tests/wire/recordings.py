@@ -15,17 +15,17 @@ from .normalise import Object
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """One exchange.
+    """A recorded exchange.
 
     Attributes:
-        id: of the recording, and the number of this exchange in it.
-        recording: the recording that it belongs to.
-        provider, api: who was asked, and over which wire; what the exchange itself says, not what the file says.
-        host, path, query: where it was asked; empty where the request is not known.
-        asked: the body of the request, where it is a JSON object.
-        stream: whether a stream was asked for.
-        body: the body of the answer as it came, or JSON of the same value where only that was kept.
-        expected: what the official client understood; `None` where nothing is known.
+        id: id of the recording, with the number of this exchange in it.
+        recording: id of the recording.
+        provider, api: the vendor and the API, as in the exchange. The file may name others.
+        host, path, query: parts of the URL, or empty texts if the request is not known.
+        asked: the body of the request, if it is a JSON object.
+        stream: whether the request asked for a stream.
+        body: the recorded body of the response, or its value as JSON.
+        expected: the result of the official client, or `None` if it is not known.
     """
 
     id: str
@@ -47,18 +47,18 @@ class Recorded:
 
     @property
     def accepted(self) -> bool:
-        """Whether the vendor took the request."""
+        """Whether the vendor accepted the request."""
         return 200 <= self.status < 300
 
     @property
     def streamed(self) -> bool:
-        """Whether it is a stream that began."""
+        """Whether the response is a stream that began."""
         return self.stream and self.accepted
 
 
 @functools.cache
 def recorded(*apis: str) -> tuple[Recorded, ...]:
-    """Every exchange over HTTP of these wires, in the order of the index."""
+    """Return every HTTP exchange of these APIs, in the order of the index."""
     found = list[Recorded]()
     for line in (WIRE / "index.jsonl").read_text().splitlines():
         row = cast("Object", json.loads(line))
@@ -67,7 +67,7 @@ def recorded(*apis: str) -> tuple[Recorded, ...]:
 
 
 def conversations(*apis: str) -> Iterator[tuple[Recorded, ...]]:
-    """The accepted exchanges of each recording that holds several, whose requests are known."""
+    """Yield the accepted exchanges of each recording with several known requests."""
     groups = dict[str, list[Recorded]]()
     for item in recorded(*apis):
         if item.accepted and item.asked is not None:
@@ -78,7 +78,7 @@ def conversations(*apis: str) -> Iterator[tuple[Recorded, ...]]:
 
 
 def suite(name: str, *apis: str) -> list[Object]:
-    """The rows of a suite that belong to these wires."""
+    """Return the rows of a suite that belong to these APIs."""
     text = (WIRE / "suites" / name).read_text()
     return [row for row in map(_row, text.splitlines()) if row["api"] in apis]
 
@@ -125,7 +125,7 @@ def _file(path: str) -> Object:
 
 
 def body_of(response: Object) -> bytes:
-    """The body as it came, or JSON of the same value where only that was kept."""
+    """Return the recorded body. If only its value was recorded, return this value as JSON."""
     if isinstance(text := response.get("text_body"), str):
         return text.encode("utf-8", "surrogatepass")
     if isinstance(text := response.get("base64_body"), str):
@@ -135,7 +135,7 @@ def body_of(response: Object) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """One recorded connection that outlives its answers: frames that went out and came in, in order."""
+    """A recorded connection that serves several responses, with the sent and received frames in order."""
 
     id: str
     features: tuple[str, ...]
@@ -144,7 +144,7 @@ class Session:
 
 
 def sessions(*apis: str) -> Iterator[Session]:
-    """Every recorded WebSocket session of these wires."""
+    """Yield every recorded WebSocket session of these APIs."""
     for line in (WIRE / "index.jsonl").read_text().splitlines():
         row = _row(line)
         if row["api"] not in apis:

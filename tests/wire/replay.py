@@ -1,4 +1,4 @@
-"""Recorded conversations of several requests: the answer to one goes back in the next."""
+"""Recorded conversations of several requests: each response is part of the next request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Continuation:
 
     @property
     def id(self) -> str:
-        """The exchange of the later request, and which answer is in it."""
+        """The id of the later request, with the position of the response in it."""
         return f"{self.after.id}<{self.before.index}"
 
 
@@ -64,7 +64,7 @@ def _messages(body: Object) -> list[Json]:
 
 
 def answer(exchange: Exchange) -> Turn:
-    """The turn in a recorded answer, streamed or whole."""
+    """Return the turn in a recorded response, streamed or complete."""
     if not exchange.stream:
         return decode(exchange.answer_body, exchange.provider)
     decoder, parser = StreamDecoder(exchange.provider), SseParser()
@@ -74,7 +74,7 @@ def answer(exchange: Exchange) -> Turn:
 
 
 def replayed(continuation: Continuation) -> Object:
-    """The later request, with the decoded answer in place of what its client sent back."""
+    """Return the later request with our decoded response in place of the one that its client sent back."""
     after = continuation.after
     said = rebuild(after.body, after.provider)
     message = cast("Object", _messages(after.body)[continuation.place])

@@ -1,4 +1,4 @@
-"""Every recorded answer, served by a real server on the loopback interface and read through the default transport."""
+"""Every recorded response, served on the loopback interface and read through the default transport."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ require_wire()
 
 
 def chunks(body: bytes, seed: str) -> Iterator[bytes]:
-    """The body, cut at a few random points."""
+    """Yield the body, split at a few random points."""
     random = Random(seed)  # noqa: S311 - reproducible
     points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
     for start, end in pairwise([0, *points, len(body)]):
@@ -32,7 +32,7 @@ def chunks(body: bytes, seed: str) -> Iterator[bytes]:
 
 
 def serve(exchange: Exchange) -> None:
-    """Answer `/<number>/…` with the recorded answer of that number."""
+    """Answer `/<number>/…` with the recorded response of that number."""
     answer = answers()[int(exchange.path.split("/")[1])]
     kind = "text/event-stream" if answer.streamed else "application/json"
     headers = {name: value for name, value in answer.headers.items() if name.lower() in {"retry-after", "x-request-id"}}

@@ -1,4 +1,4 @@
-"""A stream that is cut before its end is never an answer."""
+"""A stream that is truncated never becomes a response."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ require_wire()
 
 
 def ends(event: Event) -> bool:
-    """Whether a stream may end behind this event: it is the last one, or its first candidate has a finish reason."""
+    """Return whether a stream may end after this event: it is the last one, or a choice has a finish reason."""
     if is_last(event):
         return True
     chunk: Any = json.loads(event.data)
@@ -28,7 +28,7 @@ def ends(event: Event) -> bool:
 
 
 def broken_off(decoder: StreamDecoder) -> ChatError:
-    """The failure of a stream that ends here."""
+    """Return the error of a decoder whose stream ends now."""
     with pytest.raises(ChatError) as failure:
         decoder.close()
     return failure.value

@@ -1,4 +1,4 @@
-"""Requests that the API references allow and no recording contains are rebuilt, encoded and stay the same."""
+"""Requests that the API references allow, but no recording contains, are rebuilt and encoded without differences."""
 
 from __future__ import annotations
 

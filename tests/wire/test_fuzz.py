@@ -1,4 +1,4 @@
-"""Mutated answers of every wire: each is an error of ours, or a turn that can be stored, read and sent back."""
+"""Mutated responses of every API raise a `ChatError`, or give a turn that can be stored, read and sent back."""
 
 from __future__ import annotations
 

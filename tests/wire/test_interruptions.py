@@ -1,4 +1,4 @@
-"""Input at every event of recorded streams: the history has what was delivered, and every API accepts it."""
+"""Input at every event of recorded streams: the history contains the delivered text, and every API accepts it."""
 
 from __future__ import annotations
 

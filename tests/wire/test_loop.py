@@ -1,4 +1,4 @@
-"""Recorded responses in the loop of a chat: what runs, how often the model is asked, and what the listener hears."""
+"""Recorded responses in the loop of a chat: executed tools, requests to the model, and received events."""
 
 from __future__ import annotations
 

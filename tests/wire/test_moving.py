@@ -1,4 +1,4 @@
-"""A conversation that moves from one wire to another: what is opaque stays at home, and the rest is sent."""
+"""A conversation that moves between APIs: opaque data is sent only to its provider, all other parts to each."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def accepted(wire: str) -> tuple[Recorded, ...]:
 
 
 async def sent(wire: str, turn: Turn) -> dict[str, Any] | ChatError:
-    """The request that goes to `wire` for a conversation that holds the turn."""
+    """Return the request to `wire` for a conversation with the turn."""
     for tool in turn.tools:
         if not tool.resolved:
             tool.start()
@@ -86,7 +86,7 @@ async def sent(wire: str, turn: Turn) -> dict[str, Any] | ChatError:
 
 
 def strings(value: object) -> Iterator[str]:
-    """Every text in a JSON value, names of members aside."""
+    """Yield every string in a JSON value, without the names of members."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -159,7 +159,7 @@ async def test_opaque_data_is_not_sent_to_another_wire_but_all_other_parts_are(h
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_opaque_data_is_sent_back_to_its_own_wire(wire: str) -> None:
-    """The proof that the one above can fail: at home the same texts are in the request."""
+    """This shows that the previous test can fail: for its own provider, the request contains the opaque data."""
     back = 0
     for item in accepted(wire):
         turn = await read(item)

@@ -186,7 +186,7 @@ Context: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Unnoticed:
-    """Mutants that the normaliser must not notice: those of an equivalence, and no others."""
+    """Mutants that the normalizer must not notice: those of an equivalence, and no others."""
 
     equivalence: str
     path: re.Pattern[str]
@@ -288,7 +288,7 @@ def test_another_spelling_of_a_recorded_request_is_equivalent(part: int) -> None
 
 
 def _judged(exchange: Exchange) -> Iterator[tuple[str, str, bool, bool]]:
-    """Each mutant of a request: where, how, whether the normaliser should notice, and whether it does."""
+    """Yield each mutant: place, operation, whether the normalizer should notice the change, and whether it does."""
     body = copy.deepcopy(exchange.body)
     base = fingerprint(body)
     messages = cast("list[Any]", body.get("messages", []))
@@ -353,7 +353,7 @@ def _changes(path: str, old: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _changed_arguments(text: str) -> Iterator[tuple[str, str]]:
-    """The text of arguments with one member more, and with each member dropped or changed."""
+    """Yield the text of arguments with an added member, and with each member removed or changed."""
     try:
         given = json.loads(text)
     except ValueError:
@@ -366,7 +366,7 @@ def _changed_arguments(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _places(node: Any, path: str, above: Any) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Every member of every object and list: its path, what holds it under which key, and what holds that."""
+    """Yield every member of each object and list: its path, container, key, and the container of that."""
     if _is_object(node):
         for key in list(node):
             where = f"{path}.{key}" if path else key

@@ -1,4 +1,4 @@
-"""OpenAI, Azure and OpenRouter on both wires: their builders ask where the recorded requests asked, for the same."""
+"""The builders of OpenAI, Azure and OpenRouter send recorded requests to the same address with the same content."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ ANSWER: Final[Object] = {
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """One is enough: what is asked here does not depend on it."""
+    """Use one event loop, because the requests do not depend on it."""
     return "asyncio"
 
 

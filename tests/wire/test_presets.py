@@ -89,7 +89,7 @@ OTHERWISE: Final = {
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """One is enough: what is asked here does not depend on it."""
+    """Use one event loop, because the requests do not depend on it."""
     return "asyncio"
 
 
@@ -110,7 +110,7 @@ RECORDED: Final = sorted({name for name in PRESETS if any(True for _ in accepted
 
 
 def built(name: str, transport: Transport, model: str = "m", dimensions: int | None = None, item: Any = None) -> Any:
-    """Build the provider of the preset's vendor; for Azure, one that asks as a recorded request did.
+    """Build the provider of the preset's vendor. For Azure, the request selects the API.
 
     The vendors of `chat_openai` have providers of their own for embeddings.
     """

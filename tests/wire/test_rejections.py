@@ -1,4 +1,4 @@
-"""Real refusals of this wire become the right errors: which class, another try or none, how long to wait."""
+"""Recorded error responses of this API raise the correct errors: class, retryability and retry delay."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ WORTH_ANOTHER_TRY: Final = frozenset({408, 409, 425, 429}) | frozenset(range(500
 
 
 def _speaks(row: Object) -> bool:
-    """Whether a row is of this wire: several vendors have an embeddings API of their own."""
+    """Return whether a row belongs to this API. Several vendors have an embeddings API of their own."""
     path = str(row["url_path"])
     return path == "None" or path.endswith(("/chat/completions", "/embeddings"))
 

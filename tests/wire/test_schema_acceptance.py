@@ -1,4 +1,7 @@
-"""Schemas that vendors took go over as they are; what they refused is rewritten until the reason is gone."""
+"""Schemas that vendors accepted are sent unchanged.
+
+Refused schemas are rewritten until the reason for the refusal is removed.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ REFUSED: Final = [row for row in ROWS if not row["accepted"]]
 
 
 def _sent(row: Object) -> Object:
-    """The body that carries the schema where the recorded request had it."""
+    """Return the body with the schema in the place of the recorded request."""
     schema = cast("Object", row["schema"])
     strict = row["strict"] is True
     rewrite = row.get("provider") not in ANY_SCHEMA
@@ -111,7 +114,7 @@ FORMATS: Final = frozenset({"date-time", "time", "date", "duration", "email", "h
 
 
 def _nodes(schema: Json) -> Iterator[Object]:
-    """Every schema in a schema."""
+    """Yield every schema within a schema."""
     if not isinstance(schema, dict):
         return
     yield schema

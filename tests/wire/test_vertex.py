@@ -1,4 +1,4 @@
-"""Every recorded exchange with Vertex AI, through the builders of chat-vertex: the same address, request and turn."""
+"""Every recorded exchange with Vertex AI, through the builders of chat-vertex: equal addresses, requests and turns."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ GEMINI = [item for item in gemini.answers() if item.provider == "vertex" and ite
 
 
 def region_of(item: Recorded) -> str:
-    """The region whose host was asked; where the request is not known, any."""
+    """Return the region in the recorded host, or `global` if the request is not known."""
     return item.host.removesuffix("aiplatform.googleapis.com").rstrip("-") or "global"
 
 
 def builder_for(item: Recorded, transport: MockTransport) -> tuple[VertexBuilder, str]:
-    """The builder for the place that was asked, and the name of the model."""
+    """Return the builder for the recorded address, and the name of the model."""
     place = PLACE.fullmatch(item.path)
     builder = VertexBuilder().with_project("a-project", region_of(item)).with_token("t").with_transport(transport)
     return builder, "m" if place is None else place["model"]
@@ -69,7 +69,7 @@ async def ask(provider: Any, item: Recorded, said: Any = None) -> Turn | ChatErr
 
 
 def known(items: list[Recorded]) -> list[Recorded]:
-    """Those whose request was recorded with the host of Vertex AI, and accepted."""
+    """Return the accepted exchanges that were recorded with the host of Vertex AI."""
     return [item for item in items if item.accepted and item.host.endswith("aiplatform.googleapis.com")]
 
 

@@ -1,4 +1,4 @@
-"""A conversation that is started ends in its answer, whatever it waits for, and its workflow says how it went."""
+"""A started conversation ends with its answer, whatever it waits for, and its workflow reports the outcome."""
 
 from __future__ import annotations
 

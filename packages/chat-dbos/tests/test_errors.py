@@ -1,4 +1,4 @@
-"""A failed workflow says what failed, to whoever reads it."""
+"""A failed workflow reports its error to everyone who reads its result."""
 
 from __future__ import annotations
 

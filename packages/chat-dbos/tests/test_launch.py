@@ -1,4 +1,4 @@
-"""DBOS is launched under a name and a version, and ends without leaving anything in the middle."""
+"""DBOS is launched with a name and a version, and ends without interrupting a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decision is told by whoever made it, with a client and without."""
+"""Decisions are announced to the workflow, with and without a client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_wake_due_finds_decisions_made_without_dbos(
         await shop.until_waiting()
 
         async def rests() -> bool:
-            """What waits can be seen before its run has ended, and a run that is live is not due."""
+            """Return whether a conversation waits and no run is active."""
             steps = await DBOS.list_workflow_steps_async(handle.workflow_id)
             return {"kind": "halted", "until": None} in [step["output"] for step in steps]
 

@@ -1,4 +1,4 @@
-"""A server for each transport. That over HTTP is one for all tests that do not end it: it takes a while to start."""
+"""A server for each transport. The HTTP server is shared by all tests that do not stop it, because it starts slowly."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def by_stdio(tmp_path: Path) -> Toolbox:
 
 @pytest.fixture(params=["stdio", "http"])
 def toolbox(request: pytest.FixtureRequest) -> Toolbox:
-    """Over both."""
+    """Return a server over stdio and one over HTTP."""
     found: Toolbox = request.getfixturevalue(f"by_{request.param}")
     return found

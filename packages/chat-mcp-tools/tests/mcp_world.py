@@ -38,7 +38,7 @@ def stdio(folder: Path) -> StdioServer:
 
 
 def odd(folder: Path, **schemas: object) -> StdioServer:
-    """A server whose tools have these schemas."""
+    """Return a server whose tools have these schemas."""
     (folder / "schemas").write_text(json.dumps(schemas))
     return StdioServer(sys.executable, [SERVER, "odd", str(folder)], name="odd")
 
@@ -59,7 +59,7 @@ def http(folder: Path) -> Generator[HttpServer]:
 @final
 @dataclass(frozen=True)
 class Toolbox:
-    """A server, and the folder that it notes in."""
+    """A server, and the folder in which it records its calls."""
 
     server: StdioServer | HttpServer
     folder: Path
@@ -82,7 +82,7 @@ async def until_noted(folder: Path, line: str) -> None:
 
 
 def kill(folder: Path) -> None:
-    """`kill -9` the server that noted its process last."""
+    """Kill the server process that was recorded last with `kill -9`."""
     pids = [int(line.split()[1]) for line in notes(folder) if line.startswith("pid")]
     os.kill(pids[-1], signal.SIGKILL)
 
@@ -98,7 +98,7 @@ def careful(_: FunctionCall, meta: McpAnnotations) -> Execute | RequireApproval:
 @final
 @dataclass(frozen=True)
 class Called:
-    """A conversation in which a model made calls, and what became of them by the names of the tools."""
+    """A conversation in which a model made calls, and the resulting calls by the names of their tools."""
 
     messages: Messages
     outcome: ChatResponse | Paused
@@ -111,7 +111,7 @@ class Called:
 def chat_of(
     tools: ToolCollection[McpAnnotations], *turns: Iterable[FunctionCall], ask: bool = False
 ) -> StreamingChat[ChatResponse, Paused]:
-    """A chat whose model makes these calls, turn by turn, and then says so."""
+    """Return a chat whose model makes these calls, one list in each turn, and then answers."""
     model = ScriptedProvider(*[list(turn) for turn in turns], "Done.", by_history=True)
     scope = ScopedCollection(tools, careful if ask else execute)
     return ChatBuilder().with_model(model).with_scoped_tools(scope).with_interrupted(RequireApproval()).build()

@@ -1,4 +1,4 @@
-"""What a server leaves unsaid is the worst, as the protocol has it."""
+"""Missing annotations of a server have the default of the protocol, which assumes the worst."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server may return, and what a history keeps of it."""
+"""Results of a server, and the parts of them that a history contains."""
 
 from __future__ import annotations
 

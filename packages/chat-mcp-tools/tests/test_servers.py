@@ -1,4 +1,4 @@
-"""Where a server is can be said, and what is secret of it is not shown."""
+"""Addresses of servers, whose secrets are not shown."""
 
 from __future__ import annotations
 

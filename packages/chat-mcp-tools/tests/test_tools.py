@@ -1,4 +1,4 @@
-"""The tools of a real server, over both transports: listed, decided about, called, and failed in words."""
+"""The tools of a real server, over both transports: listing, policies, calls and failures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def nothing_left_for_others() -> Iterator[None]:
-    """What the SDK left is collected here, where the warning is expected."""
+    """Collect the objects that the SDK left open, while the expected warning is ignored."""
     yield
     gc.collect()
 

@@ -1,4 +1,4 @@
-"""What the tests of the memories share."""
+"""Fixtures and helpers that the tests of the memories share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from chat_store.testing.postgres_server import PostgresServer, shared_server
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL that all tests of the session share; each keeps to schemas of its own."""
+    """Start a PostgreSQL server that all tests of the session share. Each test uses its own schemas."""
     with shared_server() as server:
         yield server

@@ -1,4 +1,4 @@
-"""Any order of arrival gives the same current facts, candidates, history and texts: drawn statements in a file."""
+"""Statements that arrive in any order give the same current facts, candidates, history and texts, in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`PostgresMemory`: what only a server can show. `MemoryConformance` has what every memory does."""
+"""`PostgresMemory`: behavior that only a server can show. `MemoryConformance` tests the common behavior."""
 
 from __future__ import annotations
 

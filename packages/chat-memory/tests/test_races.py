@@ -1,4 +1,4 @@
-"""Two writers, one truth: processes that store contradicting statements at once, in both databases."""
+"""Processes that store contradicting statements at the same time agree on the facts, in both databases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY_WRITERS = 20
 
 
 def statement(race: int, writer: int, writers: int) -> Statement:
-    """Return the statement of a writer. The latest writer alternates, and every second pair says the same."""
+    """Return the statement of a writer. The writer of the latest statement alternates. Every second pair agrees."""
     since = datetime(2020, 1, 1 + (race + writer) % writers, tzinfo=UTC)
     city = "Berlin" if race % 2 else f"city {writer}"
     return Statement("user", "lives in", city, valid_from=since, said_at=since, key=f"writer {writer}")

@@ -58,7 +58,7 @@ def test_the_recognizer_version_depends_on_the_pipeline_and_labels() -> None:
 
 
 class Asked:
-    """An extractor that keeps the names that it was told."""
+    """An extractor that records the names that it receives."""
 
     version = "asked"
 

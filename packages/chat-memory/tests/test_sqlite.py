@@ -1,4 +1,4 @@
-"""`SqliteMemory`: what only a file can show. `MemoryConformance` has what every memory does."""
+"""`SqliteMemory`: behavior that only a file can show. `MemoryConformance` tests the common behavior."""
 
 from __future__ import annotations
 

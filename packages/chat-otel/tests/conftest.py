@@ -1,4 +1,4 @@
-"""Where spans and metrics go in the tests: in memory."""
+"""Fixtures that collect spans and metrics in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 @pytest.fixture
 def sdk() -> Iterator[Any]:
-    """`providers` for what is observed; `spans()` that ended, `points(name)` of a metric, `everything()` as text."""
+    """An SDK in memory.
+
+    `spans()` returns the finished spans, `points(name)` those of a metric, `everything()` all as text.
+    """
     exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
     tracers, meters = TracerProvider(shutdown_on_exit=False), MeterProvider([reader], shutdown_on_exit=False)
     tracers.add_span_processor(SimpleSpanProcessor(exporter))

@@ -1,4 +1,4 @@
-"""Spans and metrics of runs, as an SDK gets them."""
+"""Spans and metrics of runs, as an SDK receives them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def pays(*ids: str, cents: int = 5) -> list[FunctionCall]:
 
 
 class Desk:
-    """A chat with a tool that pays, observed."""
+    """A chat with a tool that pays, and an observer."""
 
     def __init__(self, sdk: Any, *script: Any, policy: Policy = runs, **settings: Any) -> None:
         self.now = START
@@ -90,7 +90,7 @@ class Desk:
 
 
 def tree(spans: Any, parent: Any = None) -> list[Any]:
-    """The names of spans, each with those below it, in the order in which they began."""
+    """Return the names of spans, each with its children, in the order of their start."""
     below = [span for span in spans if (span.parent.span_id if span.parent else None) == parent]
     found: list[Any] = []
     for span in sorted(below, key=lambda span: span.start_time):
@@ -509,7 +509,7 @@ async def test_embeddings_requests_have_spans(sdk: Any) -> None:
 
 
 async def everything(sdk: Any, **settings: Any) -> Desk:
-    """A run with all that could be recorded."""
+    """Run a chat with everything that can be recorded."""
     call = FunctionCall("pay", {"cents": MUCH, "note": SECRET}, id="p2")
     desk = Desk(sdk, [SAID, Reasoning(SECRET), *pays("p1"), call], SAID, policy=asks, **settings)
     messages = Messages.from_user(SAID)

@@ -1,4 +1,4 @@
-"""A span for each exchange over HTTP, as an SDK gets it and as the server does."""
+"""The span of each HTTP exchange, as an SDK and as the server receive it."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_an_error_status_is_recorded_as_the_error_type(sdk: Any, call: Cal
 
 
 class Breaking:
-    """Fails before there is an answer."""
+    """Transport that fails before the response."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -164,7 +164,7 @@ async def test_a_transport_error_is_recorded_by_its_kind(sdk: Any, call: Any, er
 
 
 class Silent(Breaking):
-    """Never answers."""
+    """Transport that never responds."""
 
     def __init__(self) -> None:
         super().__init__(OSError())

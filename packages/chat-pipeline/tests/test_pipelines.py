@@ -1,4 +1,4 @@
-"""A run executes each task as soon as its dependencies have completed, and ends in a state that tells what happened."""
+"""A run executes each task as soon as its dependencies have completed. Its final state reports the outcome."""
 
 from __future__ import annotations
 

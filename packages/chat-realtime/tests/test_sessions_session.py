@@ -179,7 +179,7 @@ async def test_leaving_a_session_cancels_a_running_tool() -> None:
 
     @tools.tool
     async def wait() -> str:
-        """Wait for ever."""
+        """Wait until cancelled."""
         started.set()
         try:
             await anyio.sleep_forever()
@@ -213,7 +213,7 @@ async def test_a_session_ends_although_the_server_begins_a_response(monkeypatch:
 
     @tools.tool
     async def wait() -> str:
-        """Wait for ever."""
+        """Wait until cancelled."""
         started.set()
         try:
             await anyio.sleep_forever()

@@ -1,4 +1,4 @@
-"""Messages that an API lacks."""
+"""Messages of a scripted server in the format of an API without these messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which models may serve a request, and which options they receive."""
+"""Selection of the models that may serve a request, and the options that they receive."""
 
 from __future__ import annotations
 

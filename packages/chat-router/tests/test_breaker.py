@@ -1,4 +1,4 @@
-"""When a circuit opens, and how it closes again."""
+"""Circuits: when they open, and how they close again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strategies see of a model."""
+"""The information about a model that strategies receive."""
 
 from __future__ import annotations
 

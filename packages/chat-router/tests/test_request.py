@@ -1,4 +1,4 @@
-"""What a strategy reads from a request."""
+"""The information about a request that strategies receive."""
 
 from __future__ import annotations
 

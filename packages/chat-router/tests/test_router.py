@@ -1,4 +1,4 @@
-"""What a router is and does, as a provider of a chat."""
+"""A router as the provider of a chat."""
 
 from __future__ import annotations
 

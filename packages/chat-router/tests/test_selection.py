@@ -1,4 +1,4 @@
-"""Which model is chosen, and what a strategy must return."""
+"""Selection of a model, and the values that a strategy may return."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ def names(events: Sequence[Event]) -> list[str]:
 
 
 def text_of(events: Sequence[Event]) -> str:
-    """Return the text that a client shows. A reset voids the pieces since the last event that is no text."""
+    """Return the text that a client shows. After a reset, pieces since the last event of another type are discarded."""
     text = kept = ""
     for event in events:
         if event.name == "reset":

@@ -1,4 +1,4 @@
-"""The numbers of a process."""
+"""Metrics of a process."""
 
 from __future__ import annotations
 

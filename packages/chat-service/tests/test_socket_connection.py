@@ -1,4 +1,4 @@
-"""Messages of WebSocket clients: runs while the client reads, owners and readers, decisions, errors and limits."""
+"""Messages of WebSocket clients: concurrent runs, owners and readers, decisions, errors and limits."""
 
 from __future__ import annotations
 

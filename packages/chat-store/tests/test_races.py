@@ -59,7 +59,7 @@ class Opening:
 
 @pytest.fixture(params=["file", "sqlite", "postgres"])
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Stores:
-    """How a process opens the store of this test."""
+    """Return a function that opens the store of this test in a process."""
     if request.param == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")
         schema = f"races_{random.randrange(10**12)}"  # noqa: S311 - no secret

@@ -35,7 +35,7 @@ async def paused(*calls: FunctionCall, answer: str = "done", clock: Clock | None
 
 
 def error_of(events: list[Fields]) -> tuple[str, str]:
-    """Return the code and the message of a run that was refused, which must be its only event."""
+    """Return the code and the message of a refused run, whose only event must be the error."""
     assert types(events) == ["RUN_ERROR"]
     return events[0]["code"], events[0]["message"]
 

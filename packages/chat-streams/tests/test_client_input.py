@@ -50,7 +50,7 @@ def send(target: MemoryConversation, given: ClientInput, decider: Decider | None
 
 
 def refused(target: MemoryConversation, given: ClientInput, decider: Decider | None = None) -> ClientInputError:
-    """Return the error of a refused request, which must not have changed anything."""
+    """Return the error of a refused request. The request must not have changed anything."""
     before = target.messages.to_json()
     with pytest.raises(ClientInputError) as raised:
         send(target, given, decider)

@@ -1,4 +1,4 @@
-"""What a request of the Responses API changes in a conversation, and what it cannot change."""
+"""The changes that a request of the Responses API makes to a conversation, and the changes that are refused."""
 
 from __future__ import annotations
 

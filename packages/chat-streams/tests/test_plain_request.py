@@ -1,4 +1,4 @@
-"""What a plain request changes in a conversation, and what it cannot change."""
+"""The changes that a plain request makes to a conversation, and the changes that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request of `useChat` changes in a conversation, and what it cannot change."""
+"""The changes that a request of `useChat` makes to a conversation, and the changes that are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def posted(conversation: MemoryConversation, *more: Json) -> list[Any]:
 
 
 async def paused() -> tuple[MemoryConversation, list[Any]]:
-    """Return a conversation in which a call waits for ana, and what her page has."""
+    """Return a conversation in which a call waits for ana, and the messages of her page."""
     conversation = conversation_of("Pay.")
     await run(bank(["I pay.", PAY], "Paid.", now=Clock()), conversation)
     return conversation, posted(conversation)

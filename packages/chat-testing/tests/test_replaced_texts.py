@@ -1,4 +1,4 @@
-"""A recorded response can be given another text, in each format in which its text is found."""
+"""The text of a recorded response can be replaced, in each format of a response."""
 
 from __future__ import annotations
 

@@ -49,24 +49,24 @@ ERROR_CLASSES: Final = {
 
 @functools.cache
 def answers() -> tuple[Recorded, ...]:
-    """Every recorded answer of this wire, in the order of the index."""
+    """Return every recorded response of this API, in the order of the index."""
     return recorded("messages")
 
 
 @functools.cache
 def counts() -> tuple[Recorded, ...]:
-    """Every recorded count of tokens of this wire: other vendors count on wires of their own."""
+    """Return every recorded token count of this API. Other vendors have APIs of their own for counts."""
     return tuple([item for item in recorded("count-tokens") if item.path.endswith("/messages/count_tokens")])
 
 
 @functools.cache
 def streams() -> tuple[Recorded, ...]:
-    """The answers that are streams of text."""
+    """Return the responses that are streams of text."""
     return tuple([item for item in answers() if item.streamed and not item.body.startswith(BINARY)])
 
 
 def events_of(item: Recorded) -> list[Event]:
-    """The events of a stream, whichever way the platform frames them."""
+    """Return the events of a stream, which is framed as server-sent events or as an AWS event stream."""
     return (AwsEvents() if item.body.startswith(BINARY) else SseParser()).feed(item.body)
 
 
@@ -88,7 +88,7 @@ def read(item: Recorded) -> Turn | int | ChatError:
 
 
 def read_stream(chunks: Sequence[bytes]) -> Turn:
-    """The turn in a stream of text that comes in chunks."""
+    """Return the turn that the library decodes from the chunks of a stream of text."""
     parser = SseParser()
     return read_events([parser.feed(chunk) for chunk in chunks])
 

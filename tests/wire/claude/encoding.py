@@ -1,4 +1,4 @@
-"""Each accepted request of the Messages wire, rebuilt, encoded, and held against what was recorded."""
+"""Each accepted request of the Messages API is rebuilt, encoded, and compared with the recorded request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .rebuild import Rebuilt, rebuild
 
 @functools.cache
 def accepted() -> tuple[Recorded, ...]:
-    """The requests that the API took, of those that are known."""
+    """Return the known requests that the API accepted."""
     return tuple([item for item in (*answers(), *counts()) if item.accepted and item.asked is not None])
 
 
@@ -37,12 +37,12 @@ def encoded(item: Recorded) -> Object:
 
 
 def sent(said: Rebuilt) -> bytes:
-    """The body that the library sends for this."""
+    """Return the body that the library sends for rebuilt values."""
     return encode(said.messages, said.tools, said.options, said.output, dialect=said.dialect, stream=said.stream).body
 
 
 def counted(said: Rebuilt) -> bytes:
-    """The body by which the library asks for its tokens."""
+    """Return the body of the library's request for a token count."""
     return encode_count(said.messages, said.tools, said.options, said.output, dialect=said.dialect).body
 
 
@@ -72,7 +72,7 @@ class Continuation:
 
     @property
     def id(self) -> str:
-        """The exchange of the later request, and which answer is in it."""
+        """The id of the later request, with the position of the response in it."""
         return f"{self.after.id}<{self.before.index}"
 
 
@@ -103,7 +103,7 @@ def _place(before: Recorded, after: Recorded) -> int | None:
 
 
 def _bare(message: Object) -> Object:
-    """A message without the cache points, which move."""
+    """Return a message without cache points, whose positions change between requests."""
     return cast("Object", json.loads(json.dumps(message), object_hook=_unmarked))
 
 
@@ -124,7 +124,7 @@ def unlike(continuation: Continuation) -> list[str]:
 
 
 def _replayed(continuation: Continuation) -> Object:
-    """The later request, with the decoded answer in place of what its client sent back."""
+    """Return the later request with our decoded response in place of the one that its client sent back."""
     assert continuation.after.asked is not None
     said = rebuild(continuation.after.asked)
     turn = read(continuation.before)

@@ -63,7 +63,7 @@ EQUIVALENCES: Final = (
 
 
 def form(body: Object) -> Object:
-    """The canonical form of a body. The body itself is left as it is."""
+    """Return the canonical form of a body. The body itself is not changed."""
     found = {key: _numbers(value) for key, value in body.items() if value is not None}
     for key in ("stream", "tools", "stop_sequences", "system"):
         if found.get(key) in (False, [], ""):
@@ -190,7 +190,7 @@ def _root(schema: Json) -> Json:
 
 
 def _schema(schema: Json) -> Json:
-    """A schema whose properties keep their order. Null is a value here."""
+    """Return a schema in which the order of properties matters. Null is a value in schemas."""
     if isinstance(schema, list):
         return [_schema(item) for item in schema]
     if not isinstance(schema, dict):

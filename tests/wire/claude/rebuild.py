@@ -125,7 +125,7 @@ def _fields(tools: list[Object], *, strict: bool, marked: bool) -> dict[str, Obj
 
 
 def _native(tool: Object) -> NativeTool | Object:
-    """A typed declaration, where there is one."""
+    """Return a typed declaration, or the tool unchanged if it has none."""
     kind, _, version = str(tool["type"]).rpartition("_")
     rest: Any = {key: value for key, value in tool.items() if key not in {"type", "name"}}
     if kind in {"web_search", "web_fetch"}:

@@ -41,7 +41,7 @@ def score() -> list[list[str]]:
 
 
 def cuts(body: bytes, random: Random) -> Iterator[bytes]:
-    """The body in pieces of random sizes, most of them small."""
+    """Return the body in pieces of random sizes, most of them small."""
     start = 0
     while start < len(body):
         end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
@@ -74,7 +74,7 @@ def test_all_recordings_are_present() -> None:
 
 
 def test_a_done_event_after_the_end_of_a_stream_is_ignored() -> None:
-    """The official client fails on a `[DONE]`; its text is the answer all the same."""
+    """The official client fails on a `[DONE]`. Its text before that is the expected response."""
     ended = [item for item in streams() if item.body.rstrip().endswith(b"[DONE]")]
     assert ended
     for item in ended:
@@ -105,7 +105,7 @@ def test_a_stream_split_anywhere_gives_the_same_turn() -> None:
 
 
 def examples() -> list[Recorded]:
-    """A few streams that hold most of what there is."""
+    """Return a few streams that contain most kinds of content."""
     wanted = (b"thinking_delta", b"redacted_thinking", b"citations_delta", b"input_json_delta", b"server_tool_use")
     return [next(item for item in streams() if text in item.body) for text in wanted]
 

@@ -1,4 +1,4 @@
-"""Every recorded answer of the Messages wire, served on the loopback interface, through the default transport."""
+"""Every recorded response of the Messages API, served on the loopback interface, through the default transport."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def served() -> list[Recorded]:
 
 
 def chunks(body: bytes, seed: str) -> Iterator[bytes]:
-    """The body, cut at a few random points."""
+    """Yield the body, split at a few random points."""
     random = Random(seed)  # noqa: S311 - reproducible
     points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
     for start, end in pairwise([0, *points, len(body)]):
@@ -37,7 +37,7 @@ def chunks(body: bytes, seed: str) -> Iterator[bytes]:
 
 
 def serve(exchange: Exchange) -> None:
-    """Answer `/<number>/…` with the recorded answer of that number."""
+    """Answer `/<number>/…` with the recorded response of that number."""
     item = served()[int(exchange.path.split("/")[1])]
     kind = "text/event-stream" if item.streamed else "application/json"
     if item.body.startswith(BINARY):

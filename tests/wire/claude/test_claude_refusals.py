@@ -130,7 +130,7 @@ def test_the_strict_form_of_recorded_schemas_has_no_rejected_keyword() -> None:
 
 
 def _nodes(schema: Json) -> Iterator[Object]:
-    """Every schema in a schema."""
+    """Yield every schema within a schema."""
     if not isinstance(schema, dict):
         return
     yield schema

@@ -1,4 +1,4 @@
-"""A stream of the Messages wire that is cut before its end is never an answer."""
+"""A stream of the Messages API that is truncated never becomes a response."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def all_streams() -> list[Recorded]:
 
 
 def broken_off(decoder: StreamDecoder) -> ChatError:
-    """The failure of a stream that ends here."""
+    """Return the error of a decoder whose stream ends now."""
     with pytest.raises(ChatError) as failure:
         decoder.close()
     return failure.value

@@ -37,13 +37,13 @@ ERROR_CLASSES: Final = {
 
 @functools.cache
 def answers() -> tuple[Recorded, ...]:
-    """Every recorded answer of this wire, in the order of the index."""
+    """Return every recorded response of this API, in the order of the index."""
     beside = [item for item in recorded("embeddings", "count-tokens") if item.provider in VENDORS]
     return (*recorded("generate-content"), *beside)
 
 
 def streams() -> tuple[Recorded, ...]:
-    """Those that are streams."""
+    """Return the responses that are streams."""
     return tuple([answer for answer in answers() if answer.streamed])
 
 
@@ -53,7 +53,7 @@ def framing_of(answer: Recorded) -> Framing:
 
 
 def events_of(answer: Recorded) -> list[Event]:
-    """The events of a stream."""
+    """Return the events of a stream."""
     cutter = framer(framing_of(answer))
     return [*cutter.feed(answer.body), *cutter.end()]
 

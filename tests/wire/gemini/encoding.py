@@ -1,4 +1,4 @@
-"""Each accepted exchange, rebuilt, encoded, and held against what was recorded."""
+"""Each accepted exchange is rebuilt, encoded, and compared with the recorded request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .rebuild import Rebuilt, rebuild, rebuild_embeddings
 
 @functools.cache
 def accepted() -> tuple[Recorded, ...]:
-    """Every accepted request of this wire that is known."""
+    """Return every accepted request of this API that is known."""
     found = [*recorded("generate-content"), *recorded("embeddings", "count-tokens")]
     return tuple([item for item in found if item.accepted and item.asked is not None and item.provider in VENDORS])
 
@@ -45,7 +45,7 @@ def encoded(exchange: Recorded) -> Object:
 
 
 def sent(said: Rebuilt) -> bytes:
-    """The body that the library sends for this."""
+    """Return the body that the library sends for rebuilt values."""
     return encode(said.messages, said.tools, said.options, said.output, dialect=said.dialect)
 
 

@@ -84,7 +84,7 @@ BYTES: Final = frozenset({"data", "thoughtSignature"})
 
 
 def normalise(body: Object) -> Object:
-    """The canonical form of a body. The body itself is left as it is."""
+    """Return the canonical form of a body. The body itself is not changed."""
     form: Object = cast("Object", _plain(body))
     if "generateContentRequest" in form:
         inner: Json = normalise(cast("Object", form["generateContentRequest"]))
@@ -129,17 +129,17 @@ def differences(left: Object, right: Object) -> list[Difference]:
 
 
 def fingerprint(body: Object) -> str:
-    """A text that two bodies share exactly when they are equivalent."""
+    """Return a text that is equal for two bodies exactly if they are equivalent."""
     return json.dumps(normalise(body), sort_keys=True)
 
 
 def camel(name: str) -> str:
-    """The JSON name of a field."""
+    """Return the JSON name of a field."""
     return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name)
 
 
 def _plain(value: Json, key: str = "") -> Json:
-    """Names, numbers, bytes and lists in one form; what is null is gone."""
+    """Return a value with names, numbers, bytes and lists in one form, and without nulls."""
     if key in SCHEMAS:
         return numbers(value)
     if key in OPEN:
@@ -156,7 +156,7 @@ def _plain(value: Json, key: str = "") -> Json:
 
 
 def numbers(value: Json) -> Json:
-    """The value with every number that is whole written as such."""
+    """Return the value with every whole number as an integer."""
     if isinstance(value, dict):
         return {key: numbers(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -248,7 +248,10 @@ def _root(schema: Json) -> Json:
 
 
 def each_schema(schema: Json, change: Callable[[Object], Object]) -> Json:
-    """The schema with every schema in it changed, from the inside out. Its keywords get their JSON names."""
+    """Return the schema after `change` was applied to every schema in it, innermost first.
+
+    Keywords get their JSON names.
+    """
     if isinstance(schema, list):
         return [each_schema(item, change) for item in schema]
     if not isinstance(schema, dict):
@@ -263,7 +266,7 @@ def each_schema(schema: Json, change: Callable[[Object], Object]) -> Json:
 
 
 def _schema(schema: Json) -> Json:
-    """A schema whose properties keep their order."""
+    """Return a schema in which the order of properties matters."""
     return each_schema(schema, _keyword_forms)
 
 

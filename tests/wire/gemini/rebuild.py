@@ -50,7 +50,7 @@ class Rebuilt:
 
 @dataclass(frozen=True, kw_only=True)
 class RebuiltEmbeddings:
-    """The same for embeddings."""
+    """The values that a caller would pass to the library for embeddings."""
 
     texts: tuple[str, ...]
     options: ChatOptions
@@ -139,7 +139,7 @@ def _words(request: Object) -> str:
 
 
 def named(value: Json, key: str = "") -> Json:
-    """The value with the JSON names of its fields, and lists where lists are wanted."""
+    """Return the value with the JSON names of its fields, and with lists for repeated fields."""
     if key in OPEN or key in SCHEMAS:
         return value
     if isinstance(value, dict):
@@ -156,7 +156,7 @@ def _declaration(item: Object) -> ToolDeclaration:
 
 
 def plain_schema(schema: Json) -> Object:
-    """The schema as JSON Schema writes it: types in small letters, keywords by their own names."""
+    """Return the schema in the form of JSON Schema: types in lower case, keywords with their own names."""
     return _object(each_schema(schema, _small))
 
 
@@ -318,7 +318,7 @@ class _Conversation:
         return Tool(made, call_id=None if identity is None else str(identity))
 
     def _result(self, part: Object) -> Part | None:
-        """Resolve the call that it answers: by its id, or else the first open one of its name."""
+        """Resolve the call that a result answers: the call with its id, or the first open call with its name."""
         response = _object(part["functionResponse"])
         identity, name = response.get("id"), response.get("name")
         tool = next((tool for tool in self._open if tool.call_id == identity and tool.name == name), None)

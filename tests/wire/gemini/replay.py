@@ -1,4 +1,4 @@
-"""Recorded conversations of several requests: the answer to one goes back in the next."""
+"""Recorded conversations of several requests: each response is part of the next request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Continuation:
 
     @property
     def id(self) -> str:
-        """The exchange of the later request, and which answer is in it."""
+        """The id of the later request, with the position of the response in it."""
         return f"{self.after.id}<{self.before.index}"
 
 
@@ -64,7 +64,7 @@ def _contents(item: Recorded) -> list[Json]:
 
 
 def answer(exchange: Recorded) -> Turn:
-    """The turn in a recorded answer, streamed or whole."""
+    """Return the turn in a recorded response, streamed or complete."""
     if not exchange.stream:
         return decode(exchange.body, exchange.provider)
     decoder, cutter = StreamDecoder(exchange.provider), framer(framing_of(exchange))
@@ -74,7 +74,7 @@ def answer(exchange: Recorded) -> Turn:
 
 
 def replayed(continuation: Continuation) -> Object:
-    """The later request, with the decoded answer in place of what its client sent back."""
+    """Return the later request with our decoded response in place of the one that its client sent back."""
     after = continuation.after
     said = rebuild(after.asked or {}, after.provider)
     turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in said.messages for turn in content.turns]
@@ -95,7 +95,7 @@ def replayed(continuation: Continuation) -> Object:
 
 
 def _same(tool: Tool, known: list[Tool]) -> Tool | None:
-    """The recorded call that this one is."""
+    """Return the recorded call that equals a decoded call."""
     alike = [item for item in known if item.name == tool.name]
     return next((item for item in alike if item.call.arguments == tool.call.arguments), alike[0] if alike else None)
 

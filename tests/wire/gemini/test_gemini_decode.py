@@ -43,7 +43,7 @@ def score() -> list[list[str]]:
 
 
 def cuts(body: bytes, random: Random) -> Iterator[bytes]:
-    """The body in pieces of random sizes, most of them small."""
+    """Return the body in pieces of random sizes, most of them small."""
     start = 0
     while start < len(body):
         end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
@@ -105,7 +105,7 @@ FEATURES = ("parallel-tool-calls", "reasoning", "gemini-json-array", "sse-crlf",
 
 
 def examples() -> list[Recorded]:
-    """A few streams that hold everything there is."""
+    """Return a few streams that together contain every kind of content."""
     return [next(answer for answer in streams() if feature in answer.features) for feature in FEATURES]
 
 

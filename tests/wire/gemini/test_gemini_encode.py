@@ -79,7 +79,7 @@ def test_signatures_are_sent_back_unchanged() -> None:
 
 
 def _mutations(value: Json, path: str) -> list[tuple[str, Json]]:
-    """The value with one thing in it changed, in every way and place."""
+    """Yield the value with one change, for every kind of change and every place."""
     if isinstance(value, dict):
         changed: list[tuple[str, Json]] = [(f"{path}+", {**value, "another": "field"})]
         for key, item in value.items():

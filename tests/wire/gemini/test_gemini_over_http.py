@@ -1,4 +1,4 @@
-"""Every recorded answer, served by a real server on the loopback interface and read through the default transport."""
+"""Every recorded response, served on the loopback interface and read through the default transport."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ require_wire()
 
 
 def chunks(body: bytes, seed: str) -> Iterator[bytes]:
-    """The body, cut at a few random points."""
+    """Yield the body, split at a few random points."""
     random = Random(seed)  # noqa: S311 - reproducible
     points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
     for start, end in pairwise([0, *points, len(body)]):
@@ -34,7 +34,7 @@ def chunks(body: bytes, seed: str) -> Iterator[bytes]:
 
 
 def serve(exchange: Exchange) -> None:
-    """Answer `/<number>/…` with the recorded answer of that number."""
+    """Answer `/<number>/…` with the recorded response of that number."""
     answer = answers()[int(exchange.path.split("/")[1])]
     sse = answer.streamed and framing_of(answer) == "sse"
     exchange.head(answer.status, {"content-type": "text/event-stream" if sse else "application/json"})

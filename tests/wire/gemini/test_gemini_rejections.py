@@ -1,4 +1,4 @@
-"""Real refusals of this wire become the right errors: which class, another try or none, how long to wait."""
+"""Recorded error responses of this API raise the correct errors: class, retryability and retry delay."""
 
 from __future__ import annotations
 

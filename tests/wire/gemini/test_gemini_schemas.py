@@ -1,4 +1,7 @@
-"""Schemas that the vendor took go over as they are; what it refuses is rewritten, or refused first and by name."""
+"""Schemas that the vendor accepted are sent unchanged.
+
+Refused schemas are rewritten, or raise an error that names the keyword.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def _form(row: Object) -> Schemas:
 
 
 def _sent(schema: Object, schemas: Schemas, *, output: bool) -> Object:
-    """The schema as it is sent, in an answer's place or in a tool's."""
+    """Return the schema as it is sent for structured output or for a tool."""
     dialect = Dialect(model="m", schemas=schemas)
     tools, wanted = NO_TOOLS, None
     if output:
@@ -86,7 +89,7 @@ FIELDS: Final = frozenset(
 
 
 def _nodes(schema: Json) -> Iterator[Object]:
-    """Every schema in a schema."""
+    """Yield every schema within a schema."""
     if isinstance(schema, dict):
         yield schema
         for inner in cast("Object", schema.get("properties", {})).values():

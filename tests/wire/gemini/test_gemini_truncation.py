@@ -1,4 +1,4 @@
-"""A stream that is cut before its end is never an answer."""
+"""A stream that is truncated never becomes a response."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ require_wire()
 
 
 def ends(event: Event) -> bool:
-    """Whether a stream may end behind this event: its first candidate has a finish reason."""
+    """Return whether a stream may end after this event, because its first candidate has a finish reason."""
     chunk: Any = json.loads(event.data)
     return any(item.get("finishReason") and not item.get("index") for item in chunk.get("candidates") or ())
 
 
 def broken_off(decoder: StreamDecoder) -> ChatError:
-    """The failure of a stream that ends here."""
+    """Return the error of a decoder whose stream ends now."""
     with pytest.raises(ChatError) as failure:
         decoder.close()
     return failure.value

@@ -1,1 +1,1 @@
-"""The Responses wire, held to what was recorded of it."""
+"""The Responses API, compared with recorded traffic."""

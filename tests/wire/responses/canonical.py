@@ -54,13 +54,13 @@ def differences(left: Object, right: Object) -> list[Difference]:
 
 
 def fingerprint(items: list[Json]) -> list[str]:
-    """A text for each item of a conversation, that two items share exactly when they are equivalent."""
+    """Return a text for each item of a conversation, which is equal for two items exactly if they are equivalent."""
     form = canonical({"input": items})["input"]
     return [json.dumps(item, sort_keys=True) for item in cast("list[Json]", form)]
 
 
 def canonical(body: Object) -> Object:
-    """The canonical form of a body. The body itself is left as it is."""
+    """Return the canonical form of a body. The body itself is not changed."""
     form: Object = {key: value for key, value in body.items() if value is not None}
     given = form.get("input")
     if isinstance(given, str):
@@ -105,7 +105,7 @@ def _item(value: Json, *, stored: bool) -> Json:
 
 
 def as_parts(kind: str, text: str) -> list[Json]:
-    """The one part that holds a text."""
+    """Return a list with one part that contains a text."""
     return [{"type": kind, "text": text}]
 
 
@@ -147,7 +147,10 @@ def _text(form: Object, given: Object) -> Object:
 
 
 def schema_form(schema: Json) -> Json:
-    """A schema whose properties keep their order, without the name of its dialect. Null is a value here."""
+    """Return a schema in which the order of properties matters, without the name of its dialect.
+
+    Null is a value in schemas.
+    """
     form = _schema(schema)
     if isinstance(form, dict):
         form.pop("$schema", None)
@@ -181,7 +184,7 @@ def _parsed(text: str) -> Json:
 
 
 def _data(text: str) -> Json:
-    """The bytes of a `data:` URL; any other text as it is."""
+    """Return the bytes of a `data:` URL, or any other text unchanged."""
     head, comma, tail = text.partition(",")
     if not comma or not (head.lower().startswith("data:") and head.lower().endswith(";base64")):
         return text

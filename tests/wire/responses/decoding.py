@@ -54,7 +54,7 @@ ERROR_CLASSES: Final = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answer:
-    """One recorded answer, and what is expected of it; `None` where nothing is known."""
+    """A recorded response and the result of the official client, or `None` if that is not known."""
 
     id: str
     api: str
@@ -68,12 +68,12 @@ class Answer:
 
     @property
     def streamed(self) -> bool:
-        """Whether it is a stream that began."""
+        """Whether the response is a stream that began."""
         return self.stream and 200 <= self.status < 300
 
     @property
     def events(self) -> list[Event]:
-        """The events of the stream, as a transport would hand them over."""
+        """Return the events of the stream, as a transport returns them."""
         if self.frames:
             return [Event("message", json.dumps(frame).encode()) for frame in self.frames]
         parser = SseParser()
@@ -82,12 +82,12 @@ class Answer:
 
 @functools.cache
 def answers() -> tuple[Answer, ...]:
-    """Every recorded answer of this wire, in the order of the index."""
+    """Return every recorded response of this API, in the order of the index."""
     return (*map(_of_http, recorded("responses", "responses-ws")), *_of_sockets())
 
 
 def streams() -> tuple[Answer, ...]:
-    """Those that are streams over HTTP."""
+    """Return the responses that are HTTP streams."""
     return tuple([answer for answer in answers() if answer.streamed and not answer.frames])
 
 
@@ -150,7 +150,7 @@ def read(answer: Answer) -> Turn | ChatError:
 
 
 def read_frames(frames: Sequence[Object]) -> Turn:
-    """The turn in events that came without framing, one by one.
+    """Return the turn in events that arrived as separate frames.
 
     Raises:
         ChatError: the library cannot make a turn of it.
@@ -198,7 +198,7 @@ def reasoning_of(turn: Turn) -> str:
 
 
 def refusal_words(turn: Turn) -> str:
-    """The words of a refusal."""
+    """Return the text of a refusal."""
     words = [part.data["refusal"] for part in turn.parts if isinstance(part, ProviderPart) and part.kind == "refusal"]
     return "".join([str(word) for word in words])
 
@@ -260,7 +260,7 @@ def _expected_turn(expected: Object) -> dict[str, object]:
 
 
 def _arguments(text: str) -> object:
-    """Arguments as the expectations write them: parsed where that can be done, else the text."""
+    """Return arguments in the form of the expectations: parsed if possible, otherwise as text."""
     try:
         return cast("object", json.loads(text))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Each accepted exchange, rebuilt, encoded, and held against what was recorded."""
+"""Each accepted exchange is rebuilt, encoded, and compared with the recorded request."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .rebuild import Rebuilt, rebuild
 
 
 def sent(said: Rebuilt) -> bytes:
-    """The body that the library sends for this."""
+    """Return the body that the library sends for rebuilt values."""
     return encode(said.messages, said.tools, said.options, said.output, dialect=said.dialect, stream=said.stream)
 
 
 def counted(said: Rebuilt) -> bytes:
-    """The body of the library's question for the number of tokens."""
+    """Return the body of the library's request for a token count."""
     return encode_count(said.messages, said.tools, said.options, said.output, dialect=said.dialect)
 
 
 def asked() -> tuple[Recorded, ...]:
-    """The exchanges whose request is known and was accepted, and asks a model for something."""
+    """Return the accepted exchanges whose request is known and asks a model for a response or a count."""
     return tuple(
         [
             item
@@ -39,14 +39,14 @@ def asked() -> tuple[Recorded, ...]:
 
 
 def speaks(item: Recorded) -> bool:
-    """Whether a request is of this wire. To compact a conversation is another one."""
+    """Return whether a request belongs to this API. Requests that compact a conversation do not."""
     if item.api == "count-tokens":
         return item.path.endswith("/responses/input_tokens")
     return "input" in (item.asked or {}) and not item.path.endswith("/compact")
 
 
 def questions() -> dict[str, tuple[str, Object]]:
-    """Each body, with its vendor, by a name; those that went over a socket too."""
+    """Return each request body with its vendor, by name, including those that were sent over a WebSocket."""
     found = {item.id: (item.provider, item.asked or {}) for item in asked()}
     for session in sessions("responses-ws"):
         for index, (direction, frame) in enumerate(session.frames):

@@ -120,7 +120,7 @@ def rebuild(body: Object, provider: str) -> Rebuilt:
 
 
 def _sorted(tools: list[Object]) -> tuple[list[Object], list[Object]]:
-    """The chat's own tools, and those in the server's words. A mixed list is all of the server's, in its order."""
+    """Return the tools of the chat and the raw tools. In a mixed list, all are raw tools, in their order."""
     plain = [
         tool
         for tool in tools
@@ -136,7 +136,7 @@ def _declaration(tool: Object) -> ToolDeclaration:
 
 
 def _output(left: Object) -> tuple[OutputSchema, bool] | None:
-    """The structured output that is asked for, and whether strictly. It is taken out of `left`."""
+    """Remove the requested structured output from `left`, and return it with whether it is strict."""
     text = object_of(left.get("text"))
     shape = object_of(text.get("format"))
     if shape.get("type") != "json_schema":
@@ -206,7 +206,7 @@ def _reasoning(left: Object, typed: dict[str, Any]) -> ReasoningEffort | None:
 
 
 class Conversation:
-    """Reads items into turns. What answers a call becomes the status of that call."""
+    """Reads items into turns. An item that answers a call becomes the status of that call."""
 
     def __init__(self, provider: str, system_role: str = "system", *, instructed: bool = False) -> None:
         self._provider = provider
@@ -218,7 +218,7 @@ class Conversation:
         self._unanswered: dict[int, ProviderPart] = {}  # the result of a call with an unknown outcome
 
     def read(self, wire: list[Object], dialect: ResponsesDialect, previous: str | None) -> list[tuple[Role, Turn]]:
-        """The turns, behind the one that `previous` names."""
+        """Return the turns after the response with the id `previous`."""
         turns = list[tuple[Role, Turn]]()
         if previous is not None:
             calls = [self._asked(item) for item in wire if item.get("type") in OUTPUTS]
@@ -231,7 +231,7 @@ class Conversation:
         return turns
 
     def _asked(self, output: Object) -> Tool:
-        """The call that an output answers, of which only that is known."""
+        """Return a call that is known only from its output."""
         custom = output["type"] == "custom_tool_call_output"
         opaque = self._opaque({"item": {"type": "custom_tool_call"}} if custom else {})
         return self._called(FunctionCall("asked", opaque=opaque), str(output["call_id"]))
@@ -357,7 +357,7 @@ class Conversation:
         return tool
 
     def _result(self, item: Object) -> None:
-        """Resolve the call of that id. A result that no call here asked for is an item in the server's words."""
+        """Resolve the call with the id of a result. A result without a call becomes a raw item."""
         tool = self._open.pop(str(item.get("call_id")), None)
         if tool is None or not is_plain_output(item):
             self._turns.append(("user", [ProviderPart(self._provider, str(item["type"]), item)]))
@@ -380,7 +380,7 @@ def is_over(item: Object, fields: Collection[str]) -> bool:
 
 
 def is_plain_output(item: Object) -> bool:
-    """Whether the outcome of a call is a text, and then files."""
+    """Return whether the output of a call is a text that files may follow."""
     further_fields = item.keys() - {"type", "call_id", "output", "caller"}
     if further_fields and not is_over(item, further_fields):
         return False
@@ -395,7 +395,7 @@ def is_bare(part: Part) -> bool:
 
 
 def further(part: Object, *known: str) -> dict[str, object]:
-    """The fields of a content part that the library has no name for."""
+    """Return the fields of a content part that the library does not know."""
     rest: Object = {key: value for key, value in part.items() if key not in {"type", *known}}
     return {"part": rest} if rest else {}
 
@@ -410,10 +410,10 @@ def file_of(url: str, mime: str, opaque: Opaque | None) -> File:
 
 
 def object_of(value: object) -> Object:
-    """The object, or an empty one."""
+    """Return the value if it is an object, or an empty object."""
     return cast("Object", value) if isinstance(value, dict) else {}
 
 
 def list_of(value: object) -> list[Json]:
-    """The list, or an empty one."""
+    """Return the value if it is a list, or an empty list."""
     return cast("list[Json]", value) if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""Recorded conversations of several requests: the answer to one goes back in the next."""
+"""Recorded conversations of several requests: each response is part of the next request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .rebuild import list_of, object_of, rebuild
 
 @dataclass(frozen=True)
 class Continuation:
-    """An exchange whose response is part of a later request: the items from `place` on in the canonical form."""
+    """An exchange whose response is part of a later request: the items after `place` in the canonical form."""
 
     before: Recorded
     after: Recorded
@@ -29,7 +29,7 @@ class Continuation:
 
     @property
     def id(self) -> str:
-        """The exchange of the later request, and which answer is in it."""
+        """The id of the later request, with the position of the response in it."""
         return f"{self.after.id}<{self.before.index}"
 
 
@@ -72,7 +72,7 @@ def _is_output(item: Object) -> bool:
 
 
 def answer(exchange: Recorded) -> Turn:
-    """The turn in a recorded answer, streamed or whole."""
+    """Return the turn in a recorded response, streamed or complete."""
     if not exchange.stream:
         return decode(exchange.body, exchange.provider)
     decoder, parser = StreamDecoder(exchange.provider), SseParser()
@@ -81,7 +81,7 @@ def answer(exchange: Recorded) -> Turn:
 
 
 def replayed(continuation: Continuation) -> Object:
-    """The later request, with the decoded answer in place of what its client sent back."""
+    """Return the later request with our decoded response in place of the one that its client sent back."""
     asked = cast("Object", continuation.after.asked)
     said = rebuild(asked, continuation.after.provider)
     place = sum(len(content.turns) for content in rebuild(*_asked(continuation.before)).messages)

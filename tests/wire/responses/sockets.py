@@ -1,4 +1,4 @@
-"""A real WebSocket server on the loopback interface, in the event loop of a test, that plays what was recorded."""
+"""A WebSocket server on the loopback interface, in the event loop of a test, that plays recorded frames."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Playing = Callable[["Sockets", ServerConnection, Object], Awaitable[None]]
 
 @dataclass
 class Sockets:
-    """The other side.
+    """The server.
 
     Attributes:
-        host: where it is, as a base URL wants it.
-        asked: every frame of a client, in order.
-        handshakes: the request of every handshake.
-        open: how many connections are open now.
-        errors: what went wrong here.
+        host: host and port of the server, for a base URL.
+        asked: frames of the clients, in order.
+        handshakes: requests of the handshakes.
+        open: number of open connections.
+        errors: errors in the server.
     """
 
     host: str = ""
@@ -44,7 +44,7 @@ class Sockets:
 
 @asynccontextmanager
 async def serving(play: Playing, refuse: Response | None = None) -> AsyncGenerator[Sockets]:
-    """Call `play` with each frame that a client sends; or refuse every handshake."""
+    """Call `play` with each frame that a client sends, or refuse every handshake."""
     sockets = Sockets()
 
     def handshake(_connection: ServerConnection, request: Request) -> Response | None:

@@ -45,7 +45,7 @@ def score() -> list[list[str]]:
 
 
 def cuts(body: bytes, random: Random) -> Iterator[bytes]:
-    """The body in pieces of random sizes, most of them small."""
+    """Return the body in pieces of random sizes, most of them small."""
     start = 0
     while start < len(body):
         end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
@@ -104,7 +104,7 @@ FEATURES = ("parallel-tool-calls", "reasoning", "image-out", "sse-comment", "non
 
 
 def examples() -> list[Answer]:
-    """A few streams that hold everything there is."""
+    """Return a few streams that together contain every kind of content."""
     return [next(answer for answer in streams() if feature in answer.features) for feature in FEATURES]
 
 

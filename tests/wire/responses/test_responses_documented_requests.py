@@ -1,4 +1,4 @@
-"""Requests of every form that the API documents, written by hand: what is rebuilt and encoded means the same."""
+"""Handwritten requests of every documented form keep their meaning when they are rebuilt and encoded."""
 
 from __future__ import annotations
 

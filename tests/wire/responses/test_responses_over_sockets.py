@@ -76,7 +76,7 @@ async def ask(provider: ResponsesProvider, question: str = "Hi", *, stream: bool
 
 
 def frames_of(answer: Answer) -> list[str]:
-    """The events of a stream, each as a frame."""
+    """Return the events of a stream as frames."""
     return [event.data.decode() for event in answer.events if event.data.strip() != b"[DONE]"]
 
 
@@ -101,7 +101,7 @@ async def end(connection: ServerConnection, code: int | None) -> None:
 
 
 async def replayed(session: Session, number: int, *, stream: bool) -> None:
-    """Ask what was asked, in its frame, and understand what was answered."""
+    """Send a recorded request in its frame, and check the decoded response."""
     questions = [place for place, (direction, _) in enumerate(session.frames) if direction == "client"]
     question = session.frames[questions[number]][1]
     (answer,) = [answer for answer in answers() if answer.id == f"{session.id}.{number}"]
@@ -186,7 +186,7 @@ def alike(one: Turn | ChatError, other: Turn | ChatError) -> bool:
 
 
 def asked_for(asked: Object) -> list[str]:
-    """The words of the last message in a frame that asks."""
+    """Return the words of the last message in a request frame."""
     items = cast("list[Object]", asked["input"])
     return str(items[-1]["content"]).split()
 

@@ -1,4 +1,4 @@
-"""Schemas that vendors of this wire took go over as they are, and are enforced where they were."""
+"""Schemas that vendors accepted are sent unchanged, and are strict if they were strict in the recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recorded stream that is cut after any of its events is never taken for an answer, and no tool of it runs."""
+"""A recorded stream that is truncated after any event never becomes a response, and its tools do not run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def kind_of(event: Event) -> str:
 
 
 def ended_at(answer: Answer) -> int:
-    """The place of the event that ends a stream."""
+    """Return the position of the event that ends a stream."""
     return next(place for place, event in enumerate(answer.events) if kind_of(event) in TERMINAL)
 
 

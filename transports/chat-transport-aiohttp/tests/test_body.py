@@ -1,4 +1,4 @@
-"""Response bodies that aiohttp alone would lose, wait for without end, or report as complete."""
+"""Response bodies that aiohttp alone would lose, wait for indefinitely, or report as complete."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ async def test_a_send_of_the_application_waits_for_the_reader() -> None:
 
 
 class Some:
-    """Iterator that yields a number of events and then stops."""
+    """Iterator that yields a given number of events and then stops."""
 
     def __init__(self, events: Any, count: int) -> None:
         self.events = events

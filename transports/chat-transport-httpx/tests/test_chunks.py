@@ -25,7 +25,7 @@ def joined(*reads: bytes, request: bytes = REQUEST) -> list[bytes]:
 
 
 def received(reads: list[bytes], method: str = "POST") -> tuple[list[bytes], str]:
-    """Return what h11 makes of the reads: the body after each of them, and the last event or the error."""
+    """Return what h11 parses from the reads: the body after each read, and the last event or the error."""
     client = h11.Connection(h11.CLIENT)
     headers = [("host", "a.example"), ("content-length", "0")]
     client.send(h11.Request(method=method, target="/chat", headers=headers))

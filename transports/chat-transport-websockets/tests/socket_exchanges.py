@@ -69,7 +69,7 @@ def three(session: Session, message: bytes) -> None:
 
 
 async def until_it_stops(number: Callable[[], int], limit: int) -> None:
-    """Wait until a number no longer grows, or exceeds its limit.
+    """Wait until a number stops growing, or exceeds its limit. On a slow machine, this may return too early.
 
     A machine that is slow can end this too early, and then less is seen: what does grow no more is never over it.
     """

@@ -39,9 +39,9 @@ class Session:
     """Connection of a client.
 
     Attributes:
-        number: which one it is, from 0.
+        number: index of the connection, from 0.
         asked: the request of the handshake.
-        closed: set when the client has left.
+        closed: set when the client has disconnected.
         goodbye: the code of its close frame, if it has sent one.
     """
 
@@ -154,8 +154,8 @@ class SocketServer:
         reads: whether messages are read at all.
 
     Attributes:
-        host: where it is, as a `Request` wants it.
-        sessions: every connection that a client has opened.
+        host: host and port of the server, as in a `Request`.
+        sessions: connections of clients, oldest first.
     """
 
     def __init__(
