@@ -135,7 +135,7 @@ async def listen(name: str, port: int, streams: int, events: int, *, traced: boo
     print(json.dumps({"bytes": (after - before) / streams, "wrong": len(wrong)}), flush=True)
 
 
-# --- The whole -----------------------------------------------------------------------------------------------------
+# --- The measurement -----------------------------------------------------------------------------------------------
 
 
 def main() -> int:

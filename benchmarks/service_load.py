@@ -358,7 +358,7 @@ async def read(port: int, load: Load) -> None:
     print(json.dumps(asdict(sample)), flush=True)
 
 
-# --- The whole ---------------------------------------------------------------------------------------------------
+# --- The measurement ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,7 +228,7 @@ RESPONSES: Final[dict[str, Situation]] = {
         403,
         "Insufficient balance.",
         PLAN,
-        except_vendors=("claude", "gemini", "vertex"),  # whose names of errors say that access is denied
+        except_vendors=("claude", "gemini", "vertex"),  # whose error names mean that access is denied
     ),
     "forbidden": refused(errors.PermissionDeniedError, 403, "No.", RIGHTS),
     "firewall": page(errors.PermissionDeniedError, 403, "<title>Attention Required!</title>", RIGHTS),

@@ -65,7 +65,7 @@ def openrouter_completions(transport: Transport) -> CompletionProvider:
 
 
 ON_RESPONSES = responses_tapes.tapes()
-# The server keeps what was thought, and is told which response it belongs to.
+# The server stores the reasoning, and the request names its response.
 STORED = replace(ON_RESPONSES, reasoning=replace(ON_RESPONSES.reasoning or Tape(), echo=("resp_1",)))
 ON_COMPLETIONS = completions_tapes.tapes(embeddings=None)
 MAKERS: dict[Callable[[Transport], CompletionProvider], ProviderTapes] = {

@@ -28,7 +28,7 @@ TLS = ssl.create_default_context()
 
 class TestRecordingHttpxTransport(TransportConformance):
     capabilities = TransportCapabilities(pooling=True, compression=True, checks_headers=True, back_pressure=True)
-    max_event_bytes = 200_000  # an event over the limit is kept by nobody
+    max_event_bytes = 200_000  # an event over the limit is not stored
 
     @contextmanager
     def serve(self, answer: Callable[[Received], Play], /) -> Generator[Peer]:
@@ -79,7 +79,7 @@ async def test_recorded_exchanges_are_replayed_without_a_connection(tmp_path: Pa
         recorded = await met(recording, server.host)
         await recording.aclose()
     tape = TapeTransport(tmp_path / "tape.json")
-    replayed = await met(tape, server.host)  # nobody listens there any more
+    replayed = await met(tape, server.host)  # no server listens there any more
     await tape.aclose()
 
     assert replayed == recorded

@@ -84,7 +84,7 @@ class DoesNotDecode(Right):
 
     def made(self) -> AiohttpTransport:
         made = super().made()
-        made._is_decoded = True  # so the transport leaves the body as it is
+        made._is_decoded = True  # so the transport does not change the body
         return made
 
 
@@ -594,7 +594,7 @@ class NeverCloses(Right):
 
     def __init__(self, session: aiohttp.ClientSession | None = None) -> None:
         super().__init__(session)
-        self.all.append(self)  # what is collected complains of itself
+        self.all.append(self)  # collecting an open object emits a warning
 
     async def aclose(self) -> None:
         """Do nothing: the connections stay open until the event loop ends."""

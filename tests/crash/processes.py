@@ -94,7 +94,7 @@ def str_of(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-# --- What people do ---------------------------------------------------------------------------------------------------
+# --- Decisions of approvers -------------------------------------------------------------------------------------------
 
 
 def messages_of(path: Path) -> Messages:

@@ -30,9 +30,9 @@ from .worker import (
     write_snapshots,
 )
 
-# An order says besides: `store`, the path of a SQLite file, or with `schema` the address of a server; `ahead`, by how
-# many minutes the clock of the run is ahead; `kill_after`, how many microseconds it has to live; `many`, how many
-# processes get the order at once.
+# An order has these further fields. `store`: path of a SQLite file, or with `schema` the address of a server. `ahead`:
+# number of minutes by which the clock of the run is ahead. `kill_after`: microseconds until the process is killed.
+# `many`: number of processes that receive the order at the same time.
 
 
 class Stops:

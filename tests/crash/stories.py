@@ -71,7 +71,7 @@ class Story(ABC):
         copy.snapshots = self.snapshots
         return copy
 
-    # --- What people do ---------------------------------------------------------------------------------------------
+    # --- Decisions of approvers -------------------------------------------------------------------------------------
 
     def within(self, work: Callable[[ConversationStore, OpenConversation], Coroutine[object, object, T]]) -> T:
         async def open_and_work() -> T:
@@ -120,7 +120,7 @@ class Story(ABC):
 
         return self.within(decide)
 
-    # --- What must hold ---------------------------------------------------------------------------------------------
+    # --- Checks -----------------------------------------------------------------------------------------------------
 
     def finish(self, server: Server) -> None:
         """Resume and decide until there is an answer.

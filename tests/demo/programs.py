@@ -154,7 +154,7 @@ class Terminal:
         return self.seen[start : self._read_up_to]
 
     def type(self, text: str) -> None:
-        """Type a text. `\x03` is ctrl-C."""
+        r"""Type a text. `\x03` is ctrl-C."""
         os.write(self._mine, text.encode())
 
     def kill(self) -> None:
@@ -185,7 +185,7 @@ def _environment() -> dict[str, str]:
     return {**kept, "USER": "ana", "PYTHONUTF8": "1"}
 
 
-# --- What is left behind ----------------------------------------------------------------------------------------------
+# --- Stored results ---------------------------------------------------------------------------------------------------
 
 
 def stored(folder: Path) -> Messages:

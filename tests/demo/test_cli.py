@@ -139,7 +139,7 @@ def test_ctrl_c_during_an_answer_keeps_the_question(folder: Path) -> None:
         assert [line.strip() for line in terminal.seen.splitlines()] == ["user:", "Hello?"]
 
 
-# --- Where something is piped in --------------------------------------------------------------------------------------
+# --- Piped input and output -------------------------------------------------------------------------------------------
 
 SHELL = "import os, sys; os.execv('/bin/sh', ['sh', '-c', sys.argv[1]])"
 

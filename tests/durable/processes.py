@@ -60,7 +60,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Its children hold the pipe, too: they are gone before.
+        # Its children hold the pipe, too, so they must have ended before.
         cast("IO[str]", self._process.stdin).close()
         self._process.wait(PATIENCE)
         self._reader.join(PATIENCE)
@@ -144,7 +144,7 @@ class Shop:
                 return
             time.sleep(0.005)
 
-    # --- What became of it ------------------------------------------------------------------------------------------
+    # --- Results ----------------------------------------------------------------------------------------------------
 
     def within(self, work: Callable[[SqliteStore], Coroutine[object, object, T]]) -> T:
         async def open_and_work() -> T:

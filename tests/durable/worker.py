@@ -84,7 +84,7 @@ def make_chat(order: Order) -> Chat[ChatResponse, Paused]:
     def pay(cents: int, context: ToolContext) -> str:
         if order.get("stop") == "begun":
             stop_here()
-        # The world outside: what was done is a line in a file that no conversation knows of.
+        # The effects outside the conversation are lines in a file.
         fd = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.write(fd, f"pay {cents} {context.idempotency_key}\n".encode())
         os.close(fd)
@@ -156,7 +156,7 @@ def main_of_child(order: Order) -> NoReturn:
         tell(event="failed", error=repr(error))
     finally:
         sys.stderr.flush()
-        # Not sys.exit(): what the server would do at its end is not the child's to do.
+        # Not sys.exit(), because the child must not run the cleanup of the server.
         os._exit(0)
 
 

@@ -159,7 +159,7 @@ async def stores(folder: Path) -> str:
 
         @asynccontextmanager
         async def open_stored(name: str = name) -> AsyncGenerator[Conversation]:
-            # A store of its own, as another process has.
+            # A separate store object, as in another process.
             async with SqliteStore(folder / "chats.db") as store, store.open(name) as conversation:
                 yield conversation
 

@@ -85,7 +85,7 @@ def test_ci_runs_the_commands_of_the_readme_and_every_check() -> None:
     assert len(lines) == len(set(lines))
 
 
-# --- What a change touches --------------------------------------------------------------------------------------------
+# --- Packages affected by a change ------------------------------------------------------------------------------------
 
 
 def git(root: Path, *words: str, date: str = "2026-01-10T12:00:00Z") -> None:

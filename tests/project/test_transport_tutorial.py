@@ -71,7 +71,7 @@ async def test_an_invalid_response_head_raises_a_protocol_error(head: bytes) -> 
     async def answers(socket: SocketStream) -> None:
         async with socket:
             await socket.receive()
-            with suppress(BrokenResourceError):  # who has heard enough leaves
+            with suppress(BrokenResourceError):  # the reader leaves the stream early
                 await socket.send(head)
 
     kinds: list[str] = []

@@ -22,7 +22,7 @@ TOP_LEVEL: Final = (
     '"await" allowed only within async function',
     'Use of "async" not allowed outside of async function',
 )
-# A page is one program of many blocks: names come back in it, and a reader is not told what each of them needs.
+# A page is one program of several blocks, so names are assigned again, and examples omit annotations.
 SETTINGS: Final = {
     "typeCheckingMode": "strict",
     "pythonVersion": "3.11",

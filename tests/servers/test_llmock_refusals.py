@@ -74,7 +74,7 @@ async def test_an_error_status_raises_after_retries_if_it_is_retryable(  # noqa:
         (429, "insufficient_quota", QuotaExceededError),
         (429, "rate_limit_exceeded", RateLimitedError),
         (500, "server_error", ServerError),
-        (503, "server_error", OverloadedError),  # a word that says nothing leaves it to the status
+        (503, "server_error", OverloadedError),  # an unknown error code leaves the decision to the status
     ],
 )
 async def test_an_error_code_determines_the_error_class(  # noqa: PLR0917 - parametrized

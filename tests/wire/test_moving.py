@@ -150,7 +150,7 @@ async def test_opaque_data_is_not_sent_to_another_wire_but_all_other_parts_are(h
                 assert part.name in there, f"{item.id}: a call is lost"
         assert everything.count(RESULT) == len(turn.tools), f"{item.id}: a result is lost"
 
-    # What cannot be sent is refused by name, before it is sent: files of a kind that the other wire does not take.
+    # Parts that the other API does not accept, such as some files, raise an error before the request is sent.
     assert all("file" in message.lower() or "image" in message.lower() for message in refused.values()), refused
     assert moved > len(refused) * 10, refused
     assert moved > len(accepted(home)) * 0.8

@@ -86,7 +86,7 @@ def test_a_rejected_schema_is_rewritten_without_the_rejected_keyword(row: Object
         assert unwanted[1] not in _keywords(schema)
 
 
-# --- What strict servers demand, by the guide to structured outputs ---------------------------------------------------
+# --- Rules of strict servers, from the guide to structured outputs ----------------------------------------------------
 
 OUTLINE: Final = frozenset(
     {"type", "title", "description", "enum", "const", "anyOf", "items", "properties", "required"}

@@ -31,7 +31,7 @@ def test_a_shortened_result_states_the_number_of_omitted_characters(text: str) -
     assert text.startswith(head)
     assert text.endswith(tail)
     assert int(found[1]) == len(text) - len(head) - len(tail)
-    short.encode()  # no character is cut in two
+    short.encode()  # no character is split
     assert 0.62 < len(head) / (len(head) + len(tail)) < 0.68
 
 

@@ -389,7 +389,7 @@ def test_calls_after_a_fallback_to_another_model_are_run() -> None:
     assert metadata.model == "m-1"
 
 
-# --- What it cost ---------------------------------------------------------------------------------------------
+# --- Usage ----------------------------------------------------------------------------------------------------
 
 
 def test_usage_of_the_last_event_replaces_earlier_counts() -> None:

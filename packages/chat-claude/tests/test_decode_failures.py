@@ -54,7 +54,7 @@ def whole(**fields: Any) -> Turn:
     return decode(json.dumps(answer).encode(), P)
 
 
-# --- What goes wrong ------------------------------------------------------------------------------------------
+# --- Failures -------------------------------------------------------------------------------------------------
 
 
 def error_event(kind: str, message: str = "no") -> dict[str, Any]:

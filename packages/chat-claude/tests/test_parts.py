@@ -40,7 +40,7 @@ def result(status: Any, **fields: Any) -> dict[str, Any]:
     return model_blocks(Turn([tool(status, **fields)]), P)[1][0]
 
 
-# --- What a user says ---------------------------------------------------------------------------------------
+# --- Parts of user turns ------------------------------------------------------------------------------------
 
 
 def test_text_and_files_are_sent_in_their_order() -> None:
@@ -161,7 +161,7 @@ def test_case_and_parameters_of_a_mime_type_are_ignored() -> None:
     assert file_block(File("Image/PNG", opaque=Opaque(P, {"file_id": "f"})), P)["type"] == "image"
 
 
-# --- What the model said -------------------------------------------------------------------------------------
+# --- Parts of model turns ------------------------------------------------------------------------------------
 
 
 def test_thinking_is_sent_back_in_place_with_its_signatures() -> None:

@@ -258,7 +258,7 @@ def test_the_output_tool_gets_a_name_that_no_tool_has() -> None:
     assert body(OLD, output=OUTPUT, tools=taken)["output_tool"] == "city__"
 
 
-# --- The rest -------------------------------------------------------------------------------------------------
+# --- Other fields of the request ------------------------------------------------------------------------------
 
 
 def test_claude_options_are_sent_with_their_beta_features() -> None:

@@ -265,7 +265,7 @@ def test_content_parts_of_unknown_types_are_kept_as_provider_parts() -> None:
     ]
 
 
-# --- Files and the rest --------------------------------------------------------------------------------
+# --- Files and other fields ----------------------------------------------------------------------------
 
 
 def test_a_generated_image_becomes_a_file_and_is_streamed_as_a_file_part() -> None:

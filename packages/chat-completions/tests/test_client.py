@@ -321,7 +321,7 @@ async def test_one_provider_handles_concurrent_conversations() -> None:
     assert answers == {str(index): str(index) for index in range(20)}
 
 
-# --- What a vendor says of itself ----------------------------------------------------------------------
+# --- Descriptions of the provider ----------------------------------------------------------------------
 
 
 def telling(transport: MockTransport) -> CompletionsChatProvider:

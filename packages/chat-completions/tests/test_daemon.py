@@ -60,7 +60,7 @@ def at(server: LoopbackServer) -> OllamaBuilder:
     return OllamaBuilder().with_host(server.host)
 
 
-# --- Where it is ---------------------------------------------------------------------------------------
+# --- Addresses -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_an_invalid_host_in_the_environment_is_reported_with_its_variable(monkey
         OllamaBuilder().with_transport(MockTransport()).with_model("m").build()
 
 
-# --- Whether it runs -----------------------------------------------------------------------------------
+# --- Health checks -------------------------------------------------------------------------------------
 
 
 async def test_ping_returns_the_version_of_the_daemon() -> None:
@@ -182,7 +182,7 @@ async def test_a_refused_ping_raises_with_its_status() -> None:
     assert error.value.status == 502
 
 
-# --- Pulling -------------------------------------------------------------------------------------------
+# --- Downloading models --------------------------------------------------------------------------------
 
 
 async def test_iterating_over_a_pull_yields_its_progress() -> None:

@@ -49,7 +49,7 @@ def failure_of(*events: Event) -> ChatError:
     return failure.value
 
 
-# --- Text and what stands beside it --------------------------------------------------------------------
+# --- Text and other fields of a message ----------------------------------------------------------------
 
 
 def test_a_text_stream_yields_deltas_and_is_joined_in_the_turn() -> None:
@@ -225,7 +225,7 @@ def test_further_response_fields_are_kept_in_the_metadata() -> None:
     }
 
 
-# --- Why it ended --------------------------------------------------------------------------------------
+# --- Finish reasons ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_a_refusal_sets_the_finish_reason_refusal() -> None:
     assert turn.text == ""
 
 
-# --- Where a stream ends -------------------------------------------------------------------------------
+# --- The end of a stream -------------------------------------------------------------------------------
 
 
 def test_done_ends_the_stream_and_later_events_are_ignored() -> None:
@@ -355,7 +355,7 @@ def test_partial_returns_the_turn_read_so_far() -> None:
     assert decoder.close().text == "Hello"
 
 
-# --- What the server says went wrong -------------------------------------------------------------------
+# --- Errors reported by the server ---------------------------------------------------------------------
 
 
 def test_an_error_event_is_raised_with_the_partial_turn() -> None:
@@ -508,7 +508,7 @@ def test_programming_errors_are_not_reported_as_invalid_responses() -> None:
         StreamDecoder("p").feed([piece({"content": "a"}), None])  # type: ignore[list-item]
 
 
-# --- Everything at once --------------------------------------------------------------------------------
+# --- Combined cases ------------------------------------------------------------------------------------
 
 
 def test_the_joined_deltas_equal_the_parts_of_the_turn() -> None:

@@ -47,7 +47,7 @@ def completed(call_id: str | None, *files: File) -> Tool:
     return tool
 
 
-# --- What a user says ----------------------------------------------------------------------------------
+# --- Parts of user turns -------------------------------------------------------------------------------
 
 
 def test_one_text_is_sent_as_a_string_and_several_parts_as_a_list() -> None:
@@ -185,7 +185,7 @@ def test_provider_parts_are_sent_only_to_their_own_provider(role: Role) -> None:
     }
 
 
-# --- What a model said ---------------------------------------------------------------------------------
+# --- Parts of model turns ------------------------------------------------------------------------------
 
 
 def test_a_model_turn_without_sendable_parts_is_sent_as_empty_text() -> None:
@@ -389,7 +389,7 @@ def test_a_tool_result_uses_the_shortened_id_of_its_call() -> None:
 
 FOREIGN = Opaque("q", {"x": 1})
 EVERYTHING: list[tuple[str, Part, str, str]] = [
-    # what it is, the part, what becomes of it from a user or the system, and from the model
+    # name, part, encoding in a user or system turn, encoding in a model turn
     ("text", Text("a"), "sent", "sent"),
     ("text of another provider", Text("a", FOREIGN), "sent", "sent"),
     ("a value", Structured({"a": 1}), "sent", "sent"),

@@ -40,7 +40,7 @@ def test_a_documented_error_response_raises_its_error_class(row: Mapping[str, An
     assert error.retryable is (row["error"] in RETRYABLE or error.code == "tool_use_failed")
 
 
-# --- How long to wait ----------------------------------------------------------------------------------
+# --- Retry delays --------------------------------------------------------------------------------------
 
 WAITS: Final[tuple[tuple[dict[str, str], float | None], ...]] = (
     ({"retry-after": "432"}, 432.0),
@@ -70,7 +70,7 @@ def test_the_should_retry_header_overrides_retryable() -> None:
     assert refuse(400, said("no"), {"x-should-retry": "true"}).retryable is True
 
 
-# --- What is told --------------------------------------------------------------------------------------
+# --- Messages of errors --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_closing_a_stream_before_its_finish_reason_raises(case: Case) -> None:
             return
 
 
-# --- Made here -----------------------------------------------------------------------------------------
+# --- Handwritten responses -----------------------------------------------------------------------------
 
 
 def chunk(delta: object, finish: str | None = None, **further: object) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def call(name: str, arguments: str, **further: object) -> dict[str, Any]:
 
 HI = chunk({"content": "Hi"})
 
-# --- What goes back ------------------------------------------------------------------------------------
+# --- Parts that are sent back --------------------------------------------------------------------------
 
 
 def sent_back(body: bytes) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def test_audio_split_between_chunks_is_joined_completely() -> None:
     assert sound.data == bytes(range(200))
 
 
-# --- What nobody documents -----------------------------------------------------------------------------
+# --- Undocumented fields -------------------------------------------------------------------------------
 
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.floats() | st.sampled_from(["", "x", "data:,", "\ud83d"]),

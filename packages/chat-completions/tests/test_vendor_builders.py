@@ -90,7 +90,7 @@ async def asked(
     return transport.last.json()
 
 
-# --- What every builder does ---------------------------------------------------------------------------
+# --- Methods of every builder --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("preset", VENDORS, ids=named)

@@ -94,7 +94,7 @@ def reason(use: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Refus
     return refused(use, *args, **kwargs).reason
 
 
-# --- What a token is for -----------------------------------------------------------------------------------------
+# --- Contents of a token -----------------------------------------------------------------------------------------
 
 
 def test_a_token_approves_its_call_and_records_the_approver() -> None:
@@ -196,7 +196,7 @@ def test_a_token_is_valid_after_its_call_is_set_to_wait_again() -> None:
     messages = waiting()
     token = bound(messages)
 
-    messages.tool("call_1").await_approval(NOON + timedelta(days=9))  # what a run does that comes by
+    messages.tool("call_1").await_approval(NOON + timedelta(days=9))  # as another run would do
 
     assert keys().show(token, "chat-1", messages)
 

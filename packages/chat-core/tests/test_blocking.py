@@ -309,7 +309,7 @@ def test_an_open_stream_can_be_garbage_collected_in_the_loop_thread() -> None:
 
 PRELUDE = """
 import anyio, os, signal, sys, threading
-signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes of a shell ignore SIGINT
 from chat_core import ChatBuilder, FunctionCall, Messages, ToolCollection
 from chat_core.testing import Answer, ScriptedProvider
 
@@ -479,7 +479,7 @@ def test_a_call_interrupted_while_the_loop_is_blocked_does_not_start_later() -> 
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=PATIENCE)
-    # The loop may come to it before it hears of the interrupt; never afterwards.
+    # The loop may run it before it receives the interrupt, but not afterwards.
     assert out.splitlines()[-2:] == ["interrupted", "over"], error
     assert process.returncode == 0
 

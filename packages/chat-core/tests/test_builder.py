@@ -125,7 +125,7 @@ def test_one_builder_can_build_a_chat_and_an_embeddings_chat() -> None:
     assert type(base.with_embeddings().build()).__name__ == "EmbeddingsChat"
 
 
-# --- What the types forbid ------------------------------------------------------------------------------
+# --- Calls that the types forbid ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_build_refuses_a_chat_and_a_tool_with_the_same_name() -> None:
         READY.with_tools(pay_tools()).with_scoped_tools(tool).build()
 
 
-# --- What the options do -------------------------------------------------------------------------------
+# --- Effects of the options ----------------------------------------------------------------------------
 
 
 def test_a_model_without_stream_builds_a_chat_without_stream() -> None:

@@ -223,7 +223,7 @@ def test_a_stored_pause_loads_its_waiting_calls_with_deadline_and_arguments() ->
     assert waiting[0].effective_arguments == {"to": "DE02120300000000202051", "cents": 50000}
 
 
-# --- Anything that is malformed ----------------------------------------------------------------------------------
+# --- Malformed documents -----------------------------------------------------------------------------------------
 
 
 def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -358,7 +358,7 @@ def test_a_document_that_is_nested_too_deeply_is_refused(text: str) -> None:
         Messages.from_json(text)
 
 
-# --- What must come back -----------------------------------------------------------------------------------------
+# --- Round trips -------------------------------------------------------------------------------------------------
 
 
 def one_part(part: Part) -> Part:

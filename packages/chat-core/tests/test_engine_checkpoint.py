@@ -433,7 +433,7 @@ async def test_a_run_that_lost_its_lease_starts_no_further_call_and_raises_once(
         await chat.complete(conversation)
     assert caught.value.usage
     assert sorted(begun) == sorted(ended) == [0, 1]
-    # Which of two siblings is written first is nobody's promise.
+    # The order of writes of two parallel calls is not specified.
     assert sorted(str(call) for call in conversation.late) == ["write_tool w0 Completed", "write_tool w1 Completed"]
     assert not conversation.messages.busy
     assert len(model.asked) == 1

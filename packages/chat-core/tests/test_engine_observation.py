@@ -300,7 +300,7 @@ async def test_a_rejection_is_reported_to_observers_once_after_the_model_receive
     messages = await paused(desk, "a", "b")
     messages.tool("a").reject("no", by="ana")
     await desk.chat.complete(messages)
-    assert desk.seen.told() == []  # it pauses again, and the model has not been told
+    assert desk.seen.told() == []  # it pauses again, and no request was sent to the model
     messages.tool("b").approve()
     await desk.chat.complete(messages)
     assert desk.seen.told() == [("b", "approved", False), ("a", "rejected", False)]
@@ -421,7 +421,7 @@ async def test_an_approval_is_not_reported_again_if_the_model_call_is_repeated()
     assert desk.seen.waits == []
 
 
-# Inside, beside, and against it
+# Inner chats, several observers, and failing observers
 
 
 async def test_an_inner_chat_is_observed_by_the_observers_of_the_outer_chat() -> None:

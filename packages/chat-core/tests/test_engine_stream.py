@@ -71,7 +71,7 @@ async def test_a_stream_closed_at_any_event_leaves_no_task_and_a_valid_history()
         assert model.open_streams == 0
         assert tasks() == before
         assert not messages.busy
-        # A tool has ended, was cut off, or has not begun; never something between.
+        # A tool has ended, was interrupted, or has not begun. No other state is possible.
         assert all(
             tool.resolved or isinstance(tool.status, (Interrupted, Pending))
             for turn in messages[-1].turns
@@ -93,7 +93,7 @@ async def test_closing_a_text_iterator_early_leaves_no_open_generator() -> None:
         async for text in stream.text():
             assert text == "Wait. "
             break
-    gc.collect()  # trio warns, and so pytest fails, where this finds a generator that nobody closed
+    gc.collect()  # trio warns if this collects an open generator, and pytest then fails
 
     assert len(messages) == 1
 

@@ -174,7 +174,7 @@ async def test_a_chat_as_a_tool_accepts_only_one_request_text(arguments: dict[st
     assert "{'request': <text>}" in messages.tool("a").result_text()
 
 
-# --- Where the chat inside cannot go on ----------------------------------------------------------------------------
+# --- Inner chats that cannot continue ------------------------------------------------------------------------------
 
 
 async def test_a_run_raises_if_the_inner_policy_now_executes_a_waiting_call() -> None:
@@ -209,7 +209,7 @@ async def test_an_interrupted_inner_call_raises_and_the_inner_conversation_is_ke
     assert office.paid == []
 
 
-# --- What it costs -------------------------------------------------------------------------------------------------
+# --- Usage ---------------------------------------------------------------------------------------------------------
 
 
 async def test_the_usage_of_an_inner_chat_is_counted_if_it_fails() -> None:
@@ -367,7 +367,7 @@ async def test_an_inner_call_decided_elsewhere_during_the_resume_is_triaged_agai
     assert sorted(office.paid) == [5, 6]
 
 
-# --- What is written ahead inside ------------------------------------------------------------------------------------
+# --- Writes before the effects of inner calls ------------------------------------------------------------------------
 
 
 class Firm:

@@ -580,7 +580,7 @@ async def test_a_run_continues_after_a_tool_returns_nan() -> None:
     assert (await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)).text == "sorry"
 
 
-# --- What is no ordinary error -------------------------------------------------------------------------------------
+# --- Unusual exceptions of tools -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("blocking", [False, True], ids=["task", "thread"])
@@ -641,7 +641,7 @@ async def test_a_base_exception_of_a_tool_ends_the_run_and_is_raised_unchanged(
     assert not messages.busy
 
 
-# --- What comes late -----------------------------------------------------------------------------------------------
+# --- Late results --------------------------------------------------------------------------------------------------
 
 
 async def test_progress_of_an_abandoned_tool_thread_is_not_reported() -> None:

@@ -316,7 +316,7 @@ async def test_a_new_message_is_refused_until_the_waiting_calls_are_cancelled() 
     assert model.asked[0].messages.tool("call_1").result_text() == "The call was cancelled: the user moved on"
 
 
-# --- Decided while the run looks at it -----------------------------------------------------------------------------
+# --- Decisions during a triage -------------------------------------------------------------------------------------
 
 
 async def test_a_call_rejected_while_the_policy_runs_is_not_executed() -> None:
@@ -392,7 +392,7 @@ async def test_a_call_started_by_another_run_raises_conflict_error() -> None:
     assert isinstance(messages.tool("call_1").status, Running)
 
 
-# --- Told, whatever comes after ------------------------------------------------------------------------------------
+# --- Events before an error is raised --------------------------------------------------------------------------------
 
 
 async def test_result_events_are_yielded_before_interrupted_tools_error_is_raised() -> None:
@@ -495,7 +495,7 @@ async def test_a_policy_cannot_change_the_history() -> None:
     assert bank.paid == []
 
 
-# --- Where the chat has changed between the pause and now ----------------------------------------------------------
+# --- Chats that changed during a pause -----------------------------------------------------------------------------
 
 
 async def test_a_call_with_an_invalid_edit_is_rejected_if_the_policy_rejects_it() -> None:

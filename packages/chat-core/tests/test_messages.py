@@ -40,7 +40,7 @@ def paused(*ids: str) -> Messages:
     return messages
 
 
-# --- Saying something --------------------------------------------------------------------------------------------
+# --- Adding turns ------------------------------------------------------------------------------------------------
 
 
 def test_contents_of_one_role_merge_and_keep_their_turns() -> None:
@@ -107,7 +107,7 @@ def test_push_of_a_value_that_is_not_a_content_raises_usage_error() -> None:
         Messages().push("hello")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - that is the test
 
 
-# --- While something waits ---------------------------------------------------------------------------------------
+# --- Conversations with waiting calls ----------------------------------------------------------------------------
 
 
 def test_push_raises_and_names_the_pending_calls() -> None:
@@ -258,7 +258,7 @@ def test_messages_are_not_busy_after_a_run_fails() -> None:
     assert not messages.busy
 
 
-# --- The whole ---------------------------------------------------------------------------------------------------
+# --- The conversation as a whole ---------------------------------------------------------------------------------
 
 
 def test_usage_is_the_sum_over_the_conversation_and_survives_storage() -> None:
@@ -344,7 +344,7 @@ def test_encoded_caches_settled_turns_and_encodes_unresolved_calls_again() -> No
     assert Messages().view().encoded("key", encoders) == b""
 
 
-# --- Elsewhere -----------------------------------------------------------------------------------------------------
+# --- Use by other modules ------------------------------------------------------------------------------------------
 
 
 def _calls(*ids: str) -> Messages:

@@ -126,7 +126,7 @@ def nothing(_: object) -> None:
     """Replacement for the fast reader that reads no turn."""
 
 
-# --- Both readers ------------------------------------------------------------------------------------------------
+# --- Comparison of both readers ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", DOCUMENTS, ids=["usual", *[path.stem for path in GOLDEN]])
@@ -153,7 +153,7 @@ def test_quick_and_careful_reader_agree_on_mutations_of_any_document(data: st.Da
     assert outcome(text) == carefully(text)
 
 
-# --- The quick one -----------------------------------------------------------------------------------------------
+# --- The fast reader ---------------------------------------------------------------------------------------------
 
 
 def turn(**fields: Any) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def test_inner_conversations_nested_too_deeply_raise() -> None:
         Messages.from_json(json.dumps(value))
 
 
-# --- What it makes -----------------------------------------------------------------------------------------------
+# --- Created objects ---------------------------------------------------------------------------------------------
 
 
 def test_quick_reader_creates_the_same_objects_as_the_constructors() -> None:
@@ -244,7 +244,7 @@ def test_quick_reader_creates_the_same_objects_as_the_constructors() -> None:
     assert pickle.loads(pickle.dumps(tool.call)) == tool.call  # noqa: S301 - our own
 
 
-# --- What is written quickly -------------------------------------------------------------------------------------
+# --- Fast encoding -----------------------------------------------------------------------------------------------
 
 
 @given(st.datetimes(timezones=st.sampled_from([UTC, UTC, timezone(timedelta(0)), timezone(timedelta(hours=-3))])))

@@ -177,7 +177,7 @@ def test_event_limit_has_the_same_result_however_the_stream_is_split(data: bytes
         assert events == standard(data)[0]
 
 
-# What the parser says of itself
+# Properties of the parser
 
 
 def test_event_without_a_closing_empty_line_is_dropped() -> None:

@@ -18,7 +18,7 @@ from chat_core.messages import (
     ToolStatus,
 )
 
-# The promise, written down a second time.
+# The documented transitions, written here independently of the code.
 PROMISED = {
     "Pending": {
         "approve": "Approved",

@@ -529,7 +529,7 @@ def test_result_text_mentions_only_edits_that_change_a_value_or_type() -> None:
     assert subject.result_text() == '[The call was changed by its approver and ran with {"a":true}]\nok'
 
 
-# --- Elsewhere -----------------------------------------------------------------------------------------------------
+# --- State from another process ---------------------------------------------------------------------------------------
 
 
 def test_adopt_copies_the_whole_state_of_another_tool() -> None:

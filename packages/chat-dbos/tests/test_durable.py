@@ -288,7 +288,7 @@ async def test_a_workflow_waits_until_another_run_releases_the_conversation(shop
         assert (await handle.get_result())["runs"] > 1
 
 
-# --- What DBOS keeps ------------------------------------------------------------------------------------------------
+# --- Data stored by DBOS --------------------------------------------------------------------------------------------
 
 
 async def test_dbos_stores_only_the_conversation_id_and_chat_name(shop: Shop) -> None:
@@ -323,7 +323,7 @@ async def test_a_waiting_workflow_sleeps_longer_than_the_default_of_dbos(shop: S
     assert end > time.time() + 1_800
 
 
-# --- Patience -------------------------------------------------------------------------------------------------------
+# --- Timing ---------------------------------------------------------------------------------------------------------
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -27,7 +27,7 @@ def tools(parts: list[Part]) -> list[Tool]:
     return [part for part in parts if isinstance(part, Tool)]
 
 
-# --- Words --------------------------------------------------------------------------------------------------
+# --- Texts --------------------------------------------------------------------------------------------------
 
 
 def test_consecutive_text_chunks_of_a_stream_are_joined() -> None:
@@ -226,7 +226,7 @@ def test_a_draft_image_in_a_thought_becomes_a_provider_part() -> None:
     assert one(part) == ProviderPart("p", "inlineData", part)
 
 
-# --- What else there is -------------------------------------------------------------------------------------
+# --- Other parts --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_an_empty_key_or_token_is_rejected(secret: str) -> None:
         ready().with_token(secret)
 
 
-# --- Where it asks ------------------------------------------------------------------------------------------
+# --- Addresses ----------------------------------------------------------------------------------------------
 
 
 async def test_with_vertex_sends_requests_to_the_project_and_location() -> None:
@@ -241,7 +241,7 @@ async def test_the_default_transport_is_closed_with_the_provider() -> None:
         assert provider.metadata.model == "gemini-3-flash"
 
 
-# --- What is asked for --------------------------------------------------------------------------------------
+# --- Request settings ---------------------------------------------------------------------------------------
 
 
 async def test_each_native_tool_is_declared_once() -> None:

@@ -122,7 +122,7 @@ def test_appending_to_a_long_string_takes_linear_time() -> None:
     for _ in range(1000):
         call.add({"partialArgs": [piece("$.a", stringValue="0123456789", more=True)]}, "functionCall")
         seen.append(len(str(call.arguments["a"])))
-    # Nothing was put together while nobody looked.
+    # No text was joined before it was read.
     assert max(seen) == 10
     assert call.tool("p").call.arguments == {"a": "0123456789" * 1000}
 

@@ -309,7 +309,7 @@ def test_a_surrogate_pair_split_between_chunks_is_delivered_as_one_character() -
     assert [delta.text for delta in deltas if isinstance(delta, TextDelta)] == ["x", "\U0001f600 y", "z"]
 
 
-# --- What was blocked ---------------------------------------------------------------------------------------
+# --- Blocked responses --------------------------------------------------------------------------------------
 
 
 def test_a_blocked_prompt_raises_content_filtered_with_its_reason() -> None:
@@ -353,7 +353,7 @@ def test_a_block_during_the_response_raises_with_the_partial_turn() -> None:
     assert not failure.value.retryable
 
 
-# --- What was cut -------------------------------------------------------------------------------------------
+# --- Truncated responses ------------------------------------------------------------------------------------
 
 
 def test_a_stream_without_a_finish_reason_raises_stream_truncated() -> None:
@@ -389,7 +389,7 @@ def test_empty_chunks_after_a_finish_reason_are_accepted() -> None:
     assert (turn.finish_reason, turn.usage.input_tokens) == ("stop", 2)
 
 
-# --- What went wrong ----------------------------------------------------------------------------------------
+# --- Failed responses ---------------------------------------------------------------------------------------
 
 
 def test_an_error_chunk_is_raised_after_the_received_deltas() -> None:

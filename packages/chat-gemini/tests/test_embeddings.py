@@ -24,7 +24,7 @@ def read(answer: object, count: int = 1) -> Any:
     return decode_embeddings(json.dumps(answer).encode(), count, "p")
 
 
-# --- What is asked ------------------------------------------------------------------------------------------
+# --- Requests -----------------------------------------------------------------------------------------------
 
 
 def test_each_text_of_a_batch_request_names_the_model() -> None:
@@ -89,7 +89,7 @@ def test_chat_options_are_rejected_for_embeddings() -> None:
         encode_embeddings(["a"], ChatOptions(instructions="Be kind."), dialect=PLAIN)
 
 
-# --- What is answered ---------------------------------------------------------------------------------------
+# --- Responses ----------------------------------------------------------------------------------------------
 
 
 def test_vectors_are_read_from_all_three_response_formats() -> None:

@@ -56,7 +56,7 @@ def result_of(part: Tool) -> Any:
     return answered(part)[1]["parts"][0]["functionResponse"]["response"]
 
 
-# --- Words --------------------------------------------------------------------------------------------------
+# --- Texts --------------------------------------------------------------------------------------------------
 
 
 def test_text_and_structured_parts_are_sent_as_text() -> None:

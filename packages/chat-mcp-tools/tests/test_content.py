@@ -55,7 +55,7 @@ def test_structured_content_that_repeats_the_text_is_returned_once() -> None:
         (["1", "2", "3"], {"result": [[1, 2], [None, 3]]}, [[1, 2], [None, 3]]),
         (["[1, 2]", "[3]"], {"result": [[1, 2], [3]]}, [[1, 2], [3]]),
         (["a", "b"], ["a", "b"], ["a", "b"]),
-        # A name tells something, and stays.
+        # A name has information, so it is kept.
         (["21"], {"degrees": 21}, {"degrees": 21}),
         (["a", "b"], {"names": ["a", "b"]}, {"names": ["a", "b"]}),
         (["hello"], {"path": "a.txt", "content": "hello"}, {"path": "a.txt", "content": "hello"}),

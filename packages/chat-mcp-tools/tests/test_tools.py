@@ -31,7 +31,7 @@ from mcp_world import PATIENCE, Toolbox, chat_of, http, kill, odd, run, stdio, u
 
 pytestmark = [
     pytest.mark.anyio,
-    # The SDK leaves streams of events before their end. asyncio closes what is left in silence, trio says so.
+    # The SDK leaves event streams before their end. asyncio closes them silently, and trio warns.
     pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning"),
 ]
 
@@ -46,7 +46,7 @@ def nothing_left_for_others() -> Iterator[None]:
 ADD = FunctionCall("add", {"a": 1, "b": 2})
 
 
-# --- Listed ---------------------------------------------------------------------------------------------------------
+# --- Listing tools --------------------------------------------------------------------------------------------------
 
 
 async def test_mcp_tools_returns_a_collection_with_annotations(by_http: Toolbox) -> None:
@@ -91,7 +91,7 @@ async def test_a_tool_with_an_invalid_schema_is_refused_unless_excluded(tmp_path
         status = called.tools["good"].status
         assert isinstance(status, Failed)
         assert "n: 'one' is not of type 'integer'" in status.error
-        # The server has no answer, and says so: it refuses the call.
+        # The server has no answer, so it refuses the call.
         status = (await run(tools, [FunctionCall("good", {"n": 1})])).tools["good"].status
         assert isinstance(status, Failed)
         assert status.error.startswith("ToolRefusedError: ")
@@ -127,7 +127,7 @@ async def test_idempotent_hints_are_used_only_for_a_trusted_server(by_http: Tool
         assert repeatable == ["look_up", "add"]
 
 
-# --- Decided and called ---------------------------------------------------------------------------------------------
+# --- Policies and calls ---------------------------------------------------------------------------------------------
 
 
 async def test_a_policy_can_require_an_approval_for_destructive_tools(toolbox: Toolbox) -> None:
@@ -283,7 +283,7 @@ async def test_an_exception_in_the_block_is_raised_unchanged(by_stdio: Toolbox) 
             raise LookupError(msg)
 
 
-# --- Not there ------------------------------------------------------------------------------------------------------
+# --- Unavailable servers --------------------------------------------------------------------------------------------
 
 
 async def test_a_server_that_cannot_be_started_or_reached_is_unavailable() -> None:
@@ -292,7 +292,7 @@ async def test_a_server_that_cannot_be_started_or_reached_is_unavailable() -> No
         (StdioServer(sys.executable, ["-c", "pass"], name="silent"), "'silent' is not available: MCPError"),
     ]
     with socket.socket() as taken:
-        # Nobody else gets this port, and nobody listens there.
+        # The port stays reserved, and no server listens on it.
         taken.bind(("127.0.0.1", 0))
         nobody = HttpServer(f"http://127.0.0.1:{taken.getsockname()[1]}/mcp", name="nobody")
         for server, words in [*wrong, (nobody, "'nobody' is not available: Connect")]:

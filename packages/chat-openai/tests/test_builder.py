@@ -149,7 +149,7 @@ async def test_both_apis_can_stream() -> None:
             assert "".join([text async for text in stream.text()]) == "Utrecht"
 
 
-# --- What can be said ----------------------------------------------------------------------------------
+# --- Settings ------------------------------------------------------------------------------------------
 
 
 async def test_native_tools_of_the_builder_and_of_a_run_are_combined() -> None:

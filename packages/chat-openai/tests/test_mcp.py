@@ -444,7 +444,7 @@ async def test_a_stream_reports_the_result_of_an_approval_request() -> None:
     assert [answered["approve"] for answered in approved(transport)] == [True]
 
 
-# --- What is told --------------------------------------------------------------------------------------
+# --- Texts that the model receives ------------------------------------------------------------------------------
 
 
 async def test_the_approval_tool_is_not_declared_to_models() -> None:

@@ -431,7 +431,7 @@ async def test_a_run_that_raises_pending_tools_has_a_failed_span(sdk: Any) -> No
     assert sdk.spans()[-1].attributes["error.type"] == "PendingToolsError"
 
 
-# Where spans stand
+# The parents of spans
 
 
 async def test_runs_are_inside_the_caller_span_and_user_code_inside_run_spans(sdk: Any) -> None:
@@ -505,7 +505,7 @@ async def test_embeddings_requests_have_spans(sdk: Any) -> None:
     assert SAID not in sdk.everything()
 
 
-# What is said
+# Recorded content
 
 
 async def everything(sdk: Any, **settings: Any) -> Desk:

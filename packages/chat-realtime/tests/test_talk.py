@@ -68,7 +68,7 @@ async def test_the_history_has_only_the_text_that_the_reader_took() -> None:
 
     async with converse(chat_of(model), messages) as talk:
         await anext(talk)
-        await wait_all_tasks_blocked()  # the other words are offered, and nobody takes them
+        await wait_all_tasks_blocked()  # the other words are offered, and not taken
         await talk.send("Go on.")
         events = await read_to_end(talk)
 

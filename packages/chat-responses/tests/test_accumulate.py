@@ -18,7 +18,7 @@ def grown(*pieces: tuple[str, int, str], **item: Any) -> PartialItem:
     return growing
 
 
-# --- What an item comes to -------------------------------------------------------------------------------------
+# --- Items -----------------------------------------------------------------------------------------------------
 
 
 def test_missing_item_fields_are_filled_from_the_deltas() -> None:
@@ -114,7 +114,7 @@ def test_items_are_sorted_by_output_index_if_all_of_them_have_one() -> None:
     assert items.in_order() == [second, first, third]
 
 
-# --- How it ends -------------------------------------------------------------------------------------------------
+# --- The end of a response ---------------------------------------------------------------------------------------
 
 
 def listed(items: PartialItems, *output: dict[str, Any]) -> list[dict[str, Any]]:

@@ -315,7 +315,7 @@ def test_an_unreadable_image_yields_no_delta() -> None:
     assert heard(done({"type": "image_generation_call", "result": None}), done({"type": "web_search_call"})) == []
 
 
-# --- What goes wrong -----------------------------------------------------------------------------------------------
+# --- Failures ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

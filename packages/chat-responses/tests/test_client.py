@@ -246,7 +246,7 @@ async def test_a_response_is_sent_back_unchanged_in_the_next_request() -> None:
     ]
 
 
-# --- Going on from a stored response ----------------------------------------------------------------------
+# --- Continuing a stored response -------------------------------------------------------------------------
 
 
 def start(transport: MockTransport) -> tuple[ResponsesProvider, Messages]:

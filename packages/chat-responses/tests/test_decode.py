@@ -351,7 +351,7 @@ def test_a_surrogate_pair_split_between_deltas_is_delivered_as_one_character() -
     assert decoder.feed(events(halves[0], delta("c"))) == [TextDelta("a"), TextDelta("\ud83dc")], "it never came"
 
 
-# --- What ends badly -------------------------------------------------------------------------------------------------
+# --- Failed and incomplete responses ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

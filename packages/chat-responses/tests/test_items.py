@@ -186,7 +186,7 @@ def test_an_mcp_approval_request_becomes_a_call_with_the_requested_arguments(giv
     assert call.call.opaque == Opaque("p", {"item": item})
 
 
-# --- Images and the rest -----------------------------------------------------------------------------------------
+# --- Images and other items --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def said(text: str, head: dict[str, object] | None = None, **part: object) -> Te
     return Text(text, Opaque("p", {**data, "part": part} if part else data))
 
 
-# --- What others say ---------------------------------------------------------------------------------------
+# --- Parts of system and user turns ------------------------------------------------------------------------
 
 
 def test_a_single_text_is_sent_as_a_string_and_several_parts_as_a_list() -> None:
@@ -86,7 +86,7 @@ def test_parts_of_other_providers_and_other_kinds_are_omitted(part: ProviderPart
     assert items(part) == []
 
 
-# --- What the model says -------------------------------------------------------------------------------------
+# --- Parts of model turns ------------------------------------------------------------------------------------
 
 
 def test_text_without_an_item_is_sent_as_a_short_message() -> None:

@@ -143,7 +143,7 @@ async def test_a_poll_during_the_close_of_the_store_raises_store_closed(
 
 async def test_waiting_for_changes_ends_when_a_scheduled_time_arrives() -> None:
     begun, ticking = datetime.now(UTC), [0.0]
-    # The clock stands until there is a cursor, however long that takes.
+    # The clock does not move before there is a cursor.
     store = MemoryStore(now=lambda: begun + timedelta(seconds=ticking[0] and time.monotonic() - ticking[0]))
     name = await store.create(paused(call("planned", at=begun + timedelta(seconds=0.5))))
     cursor = (await store.changes()).cursor

@@ -96,7 +96,7 @@ def test_a_tail_needs_a_snapshot_when_it_is_larger_than_the_limit(first: int, li
     assert not tail.needs_snapshot
 
 
-# --- How much is read -------------------------------------------------------------------------------------------------
+# --- Number of bytes read ---------------------------------------------------------------------------------------------
 
 
 async def look(conversation: OpenConversation | FileConversation) -> None:
@@ -169,7 +169,7 @@ async def test_opening_a_conversation_after_many_claims_reads_a_bounded_amount(
     assert len(await store.history(name)) == 2 * LOOKS // parts + 1
 
 
-# --- What a snapshot keeps --------------------------------------------------------------------------------------------
+# --- Contents of a snapshot -------------------------------------------------------------------------------------------
 
 
 async def live(conversation: OpenConversation | FileConversation) -> None:
@@ -341,7 +341,7 @@ async def test_a_run_that_lost_its_lease_cannot_write_after_a_snapshot(tmp_path:
                     await third.claim()
 
 
-# --- What a crash leaves ----------------------------------------------------------------------------------------------
+# --- Snapshots after a crash ------------------------------------------------------------------------------------------
 
 
 async def compacted(path: Path) -> tuple[bytes, bytes]:

@@ -92,7 +92,7 @@ async def stored(path: Path) -> Messages:
         return conversation.messages
 
 
-# --- Resting ---------------------------------------------------------------------------------------------------------
+# --- Stored conversations without a run ------------------------------------------------------------------------------
 
 
 async def test_opening_a_created_file_returns_the_same_messages_and_id(path: Path) -> None:

@@ -347,7 +347,7 @@ async def test_lock_files_of_dead_runs_are_removed(path: Path) -> None:
     for fence in (0, 2):
         path.with_name(f"chat.jsonl.run-{fence}").touch()
     async with FileConversation.open(path, now=clock):
-        # Until the lease expires, the file tells that the run is dead.
+        # Before the lease expires, the file lock shows that the run is dead.
         assert run_files(path) == ["chat.jsonl.run-1"]
     clock.advance(31)
     async with FileConversation.open(path, now=clock) as other:

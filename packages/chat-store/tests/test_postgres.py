@@ -520,7 +520,7 @@ async def test_an_old_clock_reading_is_read_again_from_the_server(
     backend.close()
 
 
-# --- What goes wrong ------------------------------------------------------------------------------------------------
+# --- Failures -------------------------------------------------------------------------------------------------------
 
 
 class FailingCommitter(Committer):
@@ -723,7 +723,7 @@ async def test_saving_a_conversation_deleted_while_open_raises_unknown(database:
     assert database.execute("SELECT count(*) FROM chat_waits") == [(0,)]
 
 
-# --- Without it -----------------------------------------------------------------------------------------------------
+# --- Without PostgreSQL ---------------------------------------------------------------------------------------------
 
 
 def test_importing_chat_store_does_not_import_psycopg() -> None:

@@ -85,7 +85,7 @@ def build_chat(ledger: Path, race: int) -> StreamingChat[ChatResponse, Paused]:
     return ChatBuilder().with_model(model).with_scoped_tools(scope).build()
 
 
-# --- What a process does ----------------------------------------------------------------------------------------------
+# --- Steps of a process -----------------------------------------------------------------------------------------------
 
 
 async def approve(conversation: OpenConversation, _ledger: Path, _race: int) -> bool:

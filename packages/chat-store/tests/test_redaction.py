@@ -113,7 +113,7 @@ async def test_redaction_removes_content_from_the_sqlite_files(tmp_path: Path) -
                 msg = f"no card {CARD}"
                 raise OSError(msg)
         with closing(sqlite3.connect(tmp_path / "chats.db", isolation_level=None)) as connection:
-            # Many builds of SQLite erase what is deleted, others do not.
+            # Many builds of SQLite erase deleted data, others do not.
             connection.execute("PRAGMA secure_delete = OFF")
             connection.execute("CREATE TABLE notes (note TEXT)")
             connection.execute("INSERT INTO notes VALUES (?)", (CARD,))

@@ -134,7 +134,7 @@ async def test_a_token_is_redeemed_during_a_run_unless_the_call_is_running() -> 
             with pytest.raises(ApprovalRefusedError) as caught:
                 await keys(clock).redeem(theirs, conversation, "reject")
         assert caught.value.reason == "decided"
-        # The same, by somebody who had looked before the run began.
+        # The same, in a process that read the conversation before the run began.
         with pytest.raises(ApprovalRefusedError) as caught:
             await keys(clock).redeem(theirs, late, "reject")
         assert caught.value.reason == "decided"

@@ -261,7 +261,7 @@ async def test_many_conversations_are_written_concurrently(path: Path) -> None:
         assert [(await store.load(str(number))).revision for number in range(20)] == [5] * 20
 
 
-# --- What goes wrong ------------------------------------------------------------------------------------------------
+# --- Failures -------------------------------------------------------------------------------------------------------
 
 
 class FullDisk(Committer):

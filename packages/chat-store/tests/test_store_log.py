@@ -119,7 +119,7 @@ async def test_random_actors_lose_no_acknowledged_write_and_repeat_no_effect(see
                 except (ConflictError, LeaseLostError, IllegalTransitionError):
                     actors.remove(actor)
                 if world.maybe(0.1):
-                    # Somebody stands still for longer than a lease.
+                    # A process is suspended for longer than its lease.
                     world.clock.advance(minutes=1)
                 if world.maybe(0.05):
                     # Somebody dies.

@@ -208,7 +208,7 @@ async def test_sweep_reports_rejected_calls_despite_an_error_in_one_conversation
         await sweep(store, now=clock())
 
 
-# --- Beside a live run -----------------------------------------------------------------------------------------------
+# --- During an active run --------------------------------------------------------------------------------------------
 
 
 def chat(clock: Clock, *, entered: anyio.Event | None = None, go_on: anyio.Event | None = None) -> AnyChat:

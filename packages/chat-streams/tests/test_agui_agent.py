@@ -229,7 +229,7 @@ async def test_a_deferred_call_is_an_interrupt_with_the_result_as_payload() -> N
     assert front_end.target.messages.tool("call_1").status == Completed({"degrees": 12})
 
 
-# --- What is never taken from a client ----------------------------------------------------------------------------
+# --- Content that a client must not send --------------------------------------------------------------------------
 
 
 async def test_a_fabricated_tool_result_is_refused() -> None:

@@ -80,7 +80,7 @@ def user_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UserDirectory:
     monkeypatch.setattr(sys, "path", [*sys.path])  # the command appends directories
     monkeypatch.setattr(
         controlling_terminal, "TERMINAL", str(tmp_path / "none")
-    )  # whoever runs the tests is asked nothing
+    )  # the tests do not prompt the developer
     user_dir = UserDirectory(tmp_path)
     user_dir.module.write_text(f"PAID = {str(tmp_path / 'paid.txt')!r}\n{MODULE}")
     return user_dir

@@ -177,7 +177,7 @@ async def test_one(tape):
             {"passed": 2, "errors": 2},
             "1 recorded exchange(s) were not requested:\n*    POST https://llm.example/v1",
         ),
-        (1, True, {"failed": 2}, "assert not True"),  # what it did not ask for is no news
+        (1, True, {"failed": 2}, "assert not True"),  # output that the test did not request is ignored
         (3, False, {"failed": 2}, "request 3 is not on the tape"),
     ],
 )

@@ -304,7 +304,7 @@ async def test_embeddings_with_a_key_are_sent_in_batches(google: Google) -> None
         assert provider.metadata.max_embedding_batch == 100
 
 
-# --- What is refused and hidden -------------------------------------------------------------------------------
+# --- Refused settings and hidden secrets ----------------------------------------------------------------------
 
 
 def test_missing_credentials_are_reported_with_all_alternatives() -> None:

@@ -88,7 +88,7 @@ def test_every_token_count_is_decoded() -> None:
 def test_a_stream_received_byte_by_byte_gives_the_same_turn() -> None:
     for answer in streams():
         framing = framing_of(answer)
-        # Some hold an image of a megabyte: its inside is cut elsewhere.
+        # Some contain an image of a megabyte. Other tests split inside of it.
         if len(answer.body) < 200_000:
             single = [answer.body[index : index + 1] for index in range(len(answer.body))]
             assert outcome(single, framing) == outcome([answer.body], framing), answer.id

@@ -77,7 +77,7 @@ def test_a_rejected_schema_is_rewritten_or_refused_before_sending() -> None:
             assert list(_faults(ours)) == [], row["from"]
 
 
-# --- What the older fields hold, by the reference -----------------------------------------------------------
+# --- Keywords of the older fields, from the API reference ---------------------------------------------------
 
 FIELDS: Final = frozenset(
     {

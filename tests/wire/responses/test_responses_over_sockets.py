@@ -97,7 +97,7 @@ async def end(connection: ServerConnection, code: int | None) -> None:
         await connection.close(code)
 
 
-# --- What was recorded over a socket --------------------------------------------------------------------------
+# --- Recorded WebSocket sessions ------------------------------------------------------------------------------
 
 
 async def replayed(session: Session, number: int, *, stream: bool) -> None:
@@ -174,7 +174,7 @@ async def test_a_rate_limited_handshake_has_a_retry_delay(anyio_backend: str) ->
             assert (error.retry_after, error.retryable) == (7.0, True)
 
 
-# --- What was recorded over HTTP ------------------------------------------------------------------------------
+# --- Recorded HTTP streams ------------------------------------------------------------------------------------
 
 
 def alike(one: Turn | ChatError, other: Turn | ChatError) -> bool:
@@ -276,7 +276,7 @@ async def by_number(events: ProviderStream, count: int) -> AsyncGenerator[None]:
         yield None
 
 
-# --- The whole library over it --------------------------------------------------------------------------------
+# --- Chats over WebSockets ------------------------------------------------------------------------------------
 
 
 def event(**fields: object) -> str:

@@ -59,7 +59,7 @@ async def test_events_received_before_a_reset_are_delivered_before_the_error() -
                 await busy(stream)
         await transport.aclose()
     assert caught.value.kind == "stream"
-    # A reset may take with it what the kernel had not yet handed over; nothing else may be missing.
+    # A reset may discard data that the kernel has not delivered. All other data must arrive.
     assert seen in ([b"1"], [b"1", b"2", b"3"])
 
 

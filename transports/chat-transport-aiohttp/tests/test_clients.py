@@ -108,7 +108,7 @@ async def test_two_hundred_streams_run_concurrently() -> None:
 
     def handler(exchange: Exchange) -> None:
         exchange.head(200, {"content-type": "text/event-stream"})
-        all_here.wait()  # nobody goes on before everybody has come
+        all_here.wait()  # no task continues before all have arrived
         exchange.chunk(b"data: x\n\n")
         exchange.end()
 

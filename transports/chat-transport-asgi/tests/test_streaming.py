@@ -206,7 +206,7 @@ async def test_an_application_that_does_not_receive_is_cancelled_immediately() -
 
     ready = anyio.Event()
     app = Application(thinks)
-    await left_when(app, ready, grace=3600.0)  # nobody waits for an hour
+    await left_when(app, ready, grace=3600.0)  # the time limit is one hour
 
     assert app.notes == ["cancelled"]
 
@@ -465,10 +465,10 @@ async def test_no_cancel_scope_is_open_while_a_reader_yields() -> None:
     reading = events()
     with anyio.CancelScope():
         assert await anext(reading) == b"1"
-    with anyio.CancelScope():  # a scope of the reader's own, which ends while the stream goes on
+    with anyio.CancelScope():  # a scope of the reader, which ends while the stream continues
         await reading.aclose()
 
-    assert len(app.notes) == 1  # it has ended, whether it heard that in send() or in receive()
+    assert len(app.notes) == 1  # it has ended, whether send() or receive() reported the disconnect
 
 
 @pytest.mark.anyio

@@ -1,7 +1,4 @@
-"""Clients of httpx and httpx2 that the caller passes in, with their own hooks, transports and headers.
-
-One of httpx and one of httpx2 are held to the same: what differs between them is the package.
-"""
+"""Clients of httpx and httpx2 that the caller passes in, with their own hooks, transports and headers."""
 
 from __future__ import annotations
 

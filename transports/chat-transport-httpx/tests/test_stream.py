@@ -52,7 +52,7 @@ async def broken(opened: Opened, host: str, *, idle: float | None = 10.0) -> tup
 
     async def read(stream: EventStream) -> None:
         async for event in stream:
-            seen.append(event.data)  # what came before the error counts
+            seen.append(event.data)  # events before the error are delivered
 
     async with opened() as transport, transport.stream(ask(host, idle=idle)) as stream:
         with pytest.raises(TransportError) as caught:

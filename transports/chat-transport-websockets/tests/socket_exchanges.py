@@ -69,10 +69,7 @@ def three(session: Session, message: bytes) -> None:
 
 
 async def until_it_stops(number: Callable[[], int], limit: int) -> None:
-    """Wait until a number stops growing, or exceeds its limit. On a slow machine, this may return too early.
-
-    A machine that is slow can end this too early, and then less is seen: what does grow no more is never over it.
-    """
+    """Wait until a number stops growing, or exceeds its limit. On a slow machine, this may return too early."""
     before, looks = -1, 0
     while looks < 3 and before < limit:
         looks = looks + 1 if number() == before else 0

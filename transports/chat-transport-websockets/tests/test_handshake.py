@@ -357,7 +357,7 @@ async def test_no_log_contains_a_key_at_any_level(caplog: pytest.LogCaptureFixtu
     with SocketServer(three) as server:
         async with opened() as transport:
             await read(transport, secretly("http", server.host))
-    # The server of this test writes down what it hears.
+    # The server of this test records the requests.
     assert SECRET not in "".join(
         [record.getMessage() for record in caplog.records if record.name != "websockets.server"]
     )

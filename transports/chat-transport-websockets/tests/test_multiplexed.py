@@ -131,7 +131,7 @@ async def test_closing_an_exchange_cancels_it_without_disturbing_the_others() ->
             return
         session.send(piece(call["id"], "first"))
         session.wait(go_on)
-        # What comes for a turn that was left is nobody's.
+        # Frames for an exchange that was left are dropped.
         session.send(piece(call["id"], "second"), result(call["id"], "end"))
 
     with SocketServer(handler) as server:

@@ -74,7 +74,7 @@ def _bracket_ipv6(rest: str) -> str:
     return f"[{address}]{slash}{path}" if address.count(":") > 1 and not address.startswith("[") else rest
 
 
-# --- Pulling -------------------------------------------------------------------------------------------
+# --- Downloading models --------------------------------------------------------------------------------
 
 
 @final

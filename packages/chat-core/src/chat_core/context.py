@@ -266,7 +266,7 @@ def _first_fitting_offset(view: View, offsets: Sequence[int], room: int) -> int 
     return offsets[min(place, len(offsets) - 1)]
 
 
-# --- What a model summarizes -----------------------------------------------------------------------------------
+# --- Texts for summaries ---------------------------------------------------------------------------------------
 
 
 def _format_transcript(turns: Sequence[tuple[Role, Turn]], characters: int) -> str:

@@ -182,7 +182,7 @@ class Answer:
         self.texts.clear()  # the decoder holds a reference to this list
         self._text_type = self._audio = None
 
-    # --- One part --------------------------------------------------------------------------------------------
+    # --- A single part ---------------------------------------------------------------------------------------
 
     def text(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
         """Add the text or thinking in `value`, a field of `part`, and append deltas to `out`. `path` is for errors."""

@@ -112,7 +112,7 @@ class Decoding:
     def _wake_reader(self) -> None:
         self._ready.set()
 
-    # --- In the thread --------------------------------------------------------------------------------------------
+    # --- Functions that run in the worker thread ------------------------------------------------------------------
 
     def run(self) -> None:
         """Run the work and record its outcome. The worker's thread calls this method once."""

@@ -324,7 +324,7 @@ class Scope:
             lambda rows: rows.blocks.set(name, text, replaces), require=_CREATE_SCOPE, affects_recall=False
         )
 
-    # --- The whole scope ---------------------------------------------------------------------------------------------
+    # --- Operations on the whole scope -------------------------------------------------------------------------------
 
     async def revision(self) -> int:
         """Implement `MemoryScope.revision()`."""

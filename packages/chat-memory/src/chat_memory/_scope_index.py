@@ -167,7 +167,7 @@ class IndexCache:
             return None
         if index.revision != await self._memory.scope(scope).revision():
             return None
-        if scope in self._indexes:  # the index was not dropped meanwhile
+        if scope in self._indexes:  # the index was not dropped since then
             self._indexes.move_to_end(scope)
         return index
 

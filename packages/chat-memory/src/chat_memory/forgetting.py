@@ -73,7 +73,7 @@ async def forget_with_notes(
             turns = list(_turns_with_note(snapshot.messages, id))
             for turn in turns:
                 await store.redact(meta.id, turn, by=by, reason=f"the fact {id} was forgotten")
-        except UnknownConversationError:  # deleted meanwhile
+        except UnknownConversationError:  # deleted since then
             continue
         except ConflictError:
             busy.append(meta.id)

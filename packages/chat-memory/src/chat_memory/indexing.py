@@ -159,7 +159,7 @@ async def queue_idle(
             key = f"{meta.id}/{meta.last_active.isoformat()}"
             try:
                 await store.apply(meta.id, jobs=[index_job(meta.id, key=key, max_attempts=max_attempts)])
-            except UnknownConversationError:  # deleted meanwhile
+            except UnknownConversationError:  # deleted since then
                 continue
             found += 1
     return found

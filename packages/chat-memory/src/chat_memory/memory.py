@@ -352,7 +352,7 @@ class MemoryScope(Protocol):
         """
         ...
 
-    # --- The whole scope ---------------------------------------------------------------------------------------------
+    # --- Operations on the whole scope -------------------------------------------------------------------------------
 
     async def revision(self) -> int:
         """Return the revision of the scope. The number grows with each change, so that caches can detect changes.

@@ -178,7 +178,7 @@ class SocketConnection:
         given = fields.get("args")
         args: Json = cast("Json", given) if isinstance(given, dict) else {}
         session_id = await self._require_own_session(args)
-        self._group.start_soon(self._compact, session_id, args.get("force") is True)  # the client is read meanwhile
+        self._group.start_soon(self._compact, session_id, args.get("force") is True)  # reading continues
 
     async def _compact(self, session_id: str, force: bool) -> None:  # noqa: FBT001 - passed by the task group
         """Summarize a session. If this fails, send a `command_result` without success."""

@@ -233,7 +233,7 @@ class Replica:
         async with self._write_lock:
             await self._run_in_thread(partial(self._log.release, looked_at=looked_at))
 
-    # --- Besides a run ---------------------------------------------------------------------------------------
+    # --- Outside of a run ------------------------------------------------------------------------------------
 
     async def save(self) -> None:
         """Write the decisions and turns added to `messages`, and merge the writes of other processes.

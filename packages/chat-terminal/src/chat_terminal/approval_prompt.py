@@ -104,7 +104,7 @@ def apply_decisions(decisions: Sequence[Decision], messages: Messages, screen: S
 def _prompt_arguments(wait: Wait) -> dict[str, object]:
     arguments = dict(wait.arguments)
     for name, value in wait.arguments.items():
-        # Printable text is edited as it is. Text with line breaks or invisible characters is edited as JSON.
+        # Printable text is edited unchanged. Text with line breaks or invisible characters is edited as JSON.
         is_plain = isinstance(value, str) and value.isprintable() and not has_invisible(value)
         shown = str(value) if is_plain else format_value(value)
         kind = _ValueType(value, shown, is_plain=is_plain)

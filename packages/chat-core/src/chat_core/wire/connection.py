@@ -287,7 +287,7 @@ class MissingKeyError(UsageError):
         self.variables: tuple[str, ...] = tuple(variables)
 
 
-# --- What builders check -------------------------------------------------------------------------------------
+# --- Checks of builders --------------------------------------------------------------------------------------
 
 
 def require_secret(method: str, value: str, what: str) -> str:
