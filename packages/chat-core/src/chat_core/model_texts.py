@@ -348,8 +348,14 @@ def _data_line(fields: Mapping[str, str | float]) -> str:
     return json.dumps(cleaned, ensure_ascii=False).translate(_MARKUP_ESCAPES)
 
 
-_MARKUP_ESCAPES: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>[]`"}
-"""JSON escapes of characters that mark roles, tool calls, XML elements and code in other texts."""
+_MARKUP_ESCAPES: Final = {
+    ord(character): f"\\u{ord(character):04x}"
+    for character in (*"<>[]`", *"\uff1c\uff1e\uff3b\uff3d\uff40\uff02\uff3c\ufe47\ufe48\ufe64\ufe65\ufe68\u1fef")
+}
+"""JSON escapes of characters that mark roles, tool calls, XML elements and code in other texts.
+
+The others become one of these, or a quote or backslash of JSON, under NFKC, which some tokenizers apply to a prompt.
+"""
 
 _INVISIBLE_LETTERS: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
