@@ -1,4 +1,4 @@
-"""Mutation tests: applies each mutant to a copy of the code, and checks that the tests listed for it fail.
+"""Puts mistakes back, one at a time, and demands that every test that is named beside a mistake fails.
 
 Each mutant is an entry of a TOML file in this folder: text in a source file, its replacement, and the tests that must
 fail. A mutant whose text is not found exactly once, or that a listed test does not detect, is a failure.

@@ -33,6 +33,7 @@ _MIN_INTEGER: Final = -_MAX_INTEGER
 _TEXT_TYPES: Final = (str, type(None))
 _TEXT_KEYS: Final = frozenset({str})
 _PLAIN_TYPES: Final = frozenset({str, bool, type(None)})
+_FINITE_TYPES: Final = frozenset({str, bool, int, type(None)})
 _MANY: Final = 10_000
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -95,16 +96,15 @@ def is_finite(value: object) -> bool:
 
     JSON has no `NaN` and no infinity, but parsers accept `NaN` and read `1e999` as infinity.
     """
-    pending = [value]
-    while pending:
-        item = pending.pop()
+    pending: list[Any] = [value]
+    for item in pending:
         if isinstance(item, float):
             if not math.isfinite(item):
                 return False
-        elif isinstance(item, dict):
-            pending.extend(cast("dict[str, object]", item).values())
-        elif isinstance(item, list):
-            pending.extend(cast("list[object]", item))
+        elif isinstance(item, (dict, list)):
+            members: Any = item.values() if isinstance(item, dict) else item  # pyright: ignore[reportUnknownVariableType] - JSON
+            if not _FINITE_TYPES.issuperset(map(type, members)):
+                pending.extend(members)
     return True
 
 
@@ -141,9 +141,8 @@ def find_fault(value: object, max_depth: int = MAX_NESTING) -> str | None:
 
 def _append_containers(container: Any, inner: list[Any]) -> bool:  # noqa: ANN401 - JSON
     """Append the arrays and objects in a container to `inner`. Return whether its keys and values are JSON."""
-    values: Iterable[Any] = container
+    members, values = container, container
     if isinstance(container, dict):
-        members = cast("Any", container)
         if not _TEXT_KEYS.issuperset(map(type, members)) and not all(isinstance(key, str) for key in members):
             return False
         values = members.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import json
 from base64 import b64decode
 from collections.abc import Iterator
@@ -163,6 +164,6 @@ def _convert_resource(resource: types.TextResourceContents | types.BlobResourceC
 def _decode_base64(data: str) -> bytes:
     try:
         return b64decode(data, validate=True)
-    except ValueError as error:
+    except binascii.Error as error:
         msg = f"the server sent a file that is not base64: {error}"
         raise ValueError(msg) from error

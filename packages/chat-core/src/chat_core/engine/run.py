@@ -237,18 +237,21 @@ class Run(Generic[OutT, PauseT]):
 
     async def _advance(self, group: TaskGroup | None) -> Sequence[StreamEvent[OutT, PauseT]]:
         """Return the next events of the current phase, or start the next phase."""
+        if self._model_call is not None:
+            return await self._advance_model_call(self._model_call)
+        if self._tool_pass is None and (unresolved := self._messages.pending()):
+            self._is_requesting = False
+            self._tool_pass = ToolPass(
+                self._plan,
+                self._checkpoint,
+                group,
+                unresolved,
+                deliver_events=self._deliver_events,
+                observed_run=self._observed_run,
+            )
         if self._tool_pass is not None:
             batch = await self._tool_pass.next()
             return await self._finish_tool_pass(self._tool_pass) if batch is None else batch
-        if self._model_call is not None:
-            return await self._advance_model_call(self._model_call)
-        if self._messages.pending():
-            self._is_requesting = False
-            plan, checkpoint = self._plan, self._checkpoint
-            self._tool_pass = ToolPass(
-                plan, checkpoint, group, deliver_events=self._deliver_events, observed_run=self._observed_run
-            )
-            return ()
         if self._answer is not None:
             return await self._finish_run(self._answer)
         if self._decided_before:

@@ -38,7 +38,7 @@ from chat_core.errors import (
     ToolMissingError,
 )
 from chat_core.events import NestedEvent, ToolData, ToolProgress, ToolResult, ToolStarted
-from chat_core.messages import Running, Tool
+from chat_core.messages import Content, Running, Tool
 from chat_core.response import Paused
 from chat_core.tools.context import ToolContext
 from chat_core.usage import NO_USAGE, Usage
@@ -77,6 +77,7 @@ class ToolPass(Generic[PauseT]):
         plan: ChatPlan[object, PauseT],
         checkpoint: Checkpoint,
         group: TaskGroup | None,
+        unresolved: list[Tool],
         *,
         deliver_events: bool = True,
         observed_run: ObservedRun | None = None,
@@ -84,6 +85,7 @@ class ToolPass(Generic[PauseT]):
         self._plan = plan
         self._checkpoint = checkpoint
         self._group = group
+        self._unresolved = unresolved
         self._deliver_events = deliver_events
         self._observed_run = observed_run
         self._loop_and_thread = checkpoint.loop_and_thread
@@ -94,12 +96,13 @@ class ToolPass(Generic[PauseT]):
         self._first_unobserved: ReadyCall | None = None
         self._interrupted = False
         self._closed = False
-        self._triage_result: TriageResult[PauseT] = TriageResult()
+        self._triage_result: TriageResult[PauseT]
         self._error: BaseException | None = None
         self._inner_pauses: dict[str, PauseT] = {}
         self._blocked_inside: dict[str, PolicyError | ToolMissingError] = {}
         self._order: dict[str, int] = {}
         self._states: dict[str, Mapping[str, object]] = {}
+        self._contents: Sequence[Content] = ()
         self.usage: Usage = NO_USAGE
         self.looked_at: datetime | None = None
         """Time when the triage began. Later deadlines have not been considered."""
@@ -125,11 +128,12 @@ class ToolPass(Generic[PauseT]):
             LeaseLostError: another run took over. Raised after running calls have ended.
         """
         if self._queue is None:
-            unresolved = self._checkpoint.messages.pending()
+            unresolved = self._unresolved
             self.looked_at = self._plan.tools.now()
             self._triage_result = await Triage(self._plan.tools, self._checkpoint).decide_all(unresolved)
             self._error = self._triage_result.error
             self._states = self._checkpoint.messages.state_before_calls(unresolved)
+            self._contents = self._checkpoint.messages.contents
             self._order = {tool.id: index for index, tool in enumerate(unresolved)}
             self._queue = self._triage_result.startable(unresolved)
             if self._triage_result.resolved or self._triage_result.resolved_inside:
@@ -228,8 +232,9 @@ class ToolPass(Generic[PauseT]):
         if len(running) >= self._plan.settings.concurrency:
             return None
         barrier = ready.definition.sequential
-        alone = barrier or any(other.definition.sequential for other in running.values())
-        if alone and (running or shared):
+        if barrier and (running or shared):
+            return None
+        if running and any(other.definition.sequential for other in running.values()):
             return None
         if barrier and (self._inner_pauses or self._blocked_inside):
             # An inner chat paused or halted: the sequential call and all later calls wait with it.
@@ -259,10 +264,8 @@ class ToolPass(Generic[PauseT]):
                 self._first_unobserved is not first
                 or not ready.tool.resolved
                 or not _are_same_contexts(context, copy_context())
+                or (following := self._take_next(shared=True)) is None
             ):
-                return
-            following = self._take_next(shared=True)
-            if following is None:
                 return
             ready = following
             await self._run_call(ready)
@@ -290,34 +293,37 @@ class ToolPass(Generic[PauseT]):
         tool = ready.tool
         if self._closed or is_cancelled():
             return
-        lost_grant = self._checkpoint.has_lost_grant(tool, self._plan.tools.now)
-        if lost_grant or tool.revision != ready.revision or not await self._record_start(ready):
+        is_stale = tool.revision != ready.revision or self._checkpoint.has_lost_grant(tool, self._plan.tools.now)
+        running = None if is_stale else await self._record_start(ready)
+        if running is None:
             # Another process has decided about the call since the triage, or revoked the grant that approved it.
-            if tool.resolved and self._deliver_events:
+            if self._deliver_events and tool.resolved:
                 self._mailbox.put(ToolResult(tool))
             return
         if self._deliver_events:
             self._mailbox.put(ToolStarted(tool))
         context = ToolContext(
             tool.id,
-            tool.status.attempt if isinstance(tool.status, Running) else 1,
+            running.attempt,
             tool.idempotency_key,
-            self._checkpoint.messages.contents,
+            self._contents,
             self._checkpoint.run,
-            self._create_reporter(tool),
-            tool.inner,
+            partial(self._report, tool),
+            running.inner,
             self._states[tool.id],
         )
+        run_body = partial(self._run_body, ready, context)
         try:
             if self._checkpoint.conversation is not None:
                 # The write above is shielded from cancellation. Without a conversation, there was no write.
                 await checkpoint_if_cancelled()
-            error = await self._run_tool_with_observers(ready, context)
+            observed_run = self._observed_run
+            error = await (run_body() if observed_run is None else observed_run.tool(ready, context.attempt, run_body))
         except BaseException as error:
             await self._record_cancellation(ready, error)
             raise
         await self._checkpoint.write_tool(tool)
-        if tool.resolved and self._deliver_events:
+        if self._deliver_events and tool.resolved:
             for data in ready.data:
                 self._mailbox.put(ToolData(tool, data))
             self._mailbox.put(ToolResult(tool))
@@ -341,29 +347,23 @@ class ToolPass(Generic[PauseT]):
             )
             await self._checkpoint.write_tool(tool)
 
-    async def _record_start(self, ready: ReadyCall) -> bool:
-        """Store that the tool function is about to start. Return False if another process decided the call."""
-        tool, before = ready.tool, ready.tool.status
+    async def _record_start(self, ready: ReadyCall) -> Running | None:
+        """Store that the tool function is about to start. Return None if another process decided the call."""
+        tool, before, now = ready.tool, ready.tool.status, self._plan.settings.now()
         if isinstance(before, Running):
-            tool.again(self._plan.settings.now())
+            running = tool.again(now)
         elif isinstance(ready.definition, InnerChat) and tool.inner is None:
-            tool.start(self._plan.settings.now(), inner=ready.definition.begin(ready.arguments))
+            running = tool.start(now, inner=ready.definition.begin(ready.arguments))
         else:
-            tool.start(self._plan.settings.now())
+            running = tool.start(now)
         try:
             await self._checkpoint.write_tool(tool)
         except ConflictError:
             if not is_decided(tool) or (tool.status == before and tool.id in self._checkpoint.refused_calls):
                 raise
             self._checkpoint.refused_calls.add(tool.id)
-            return False
-        return True
-
-    async def _run_tool_with_observers(self, ready: ReadyCall, context: ToolContext) -> Exception | None:
-        """Run the tool function, with observers if there are any. Return an error that must end the run."""
-        if self._observed_run is None:
-            return await self._run_body(ready, context)
-        return await self._observed_run.tool(ready, context.attempt, partial(self._run_body, ready, context))
+            return None
+        return running
 
     async def _run_body(self, ready: ReadyCall, context: ToolContext) -> Exception | None:
         """Run the tool function with its timeout and record the outcome. Return an error that must end the run.
@@ -384,16 +384,9 @@ class ToolPass(Generic[PauseT]):
             await checkpoint_if_cancelled()
         if ready.raised is not None:
             return None
-        if isinstance(value, InnerHalt):
-            tool.suspend(value.messages)
-            if isinstance(value.error, (PolicyError, ToolMissingError)):
-                self._blocked_inside[tool.id] = value.error
-                return None
-            return prefix_error(value.error, tool.id)
-        if isinstance(value, InnerPause):
+        if context.inner is not None and isinstance(value, (InnerHalt, InnerPause)):
             # The type of the scope includes this pause; `run()` returns it as `object`.
-            self._record_pause(tool, value)  # pyright: ignore[reportUnknownArgumentType]
-            return None
+            return self._suspend(tool, value)  # pyright: ignore[reportUnknownArgumentType]
         record_result(ready, value, self._plan.settings.max_kept_data)
         return None
 
@@ -410,7 +403,7 @@ class ToolPass(Generic[PauseT]):
         tool, definition = ready.tool, ready.definition
         timeout = definition.timeout if definition.timeout is not None else self._plan.settings.tool_timeout
         try:
-            if timeout is None or isinstance(definition, InnerChat):
+            if timeout is None or context.inner is not None:
                 return await self._call_tool(ready, context)
             with anyio.move_on_after(timeout):
                 return await self._call_tool(ready, context)
@@ -426,14 +419,15 @@ class ToolPass(Generic[PauseT]):
     async def _call_tool(self, ready: ReadyCall, context: ToolContext) -> object:
         definition = ready.definition
         run: Callable[[], object]
-        if isinstance(definition, InnerChat):
+        if context.inner is not None and isinstance(definition, InnerChat):
             run = partial(self._run_inner_chat, definition, context, ready.tool)
         else:
             run = partial(definition.run, ready.arguments, context)
-        start = partial(self._start_body, run)
+        if self._checkpoint.conversation is not None:
+            run = partial(self._run_with_lease, run)
         ready.began = True
         try:
-            value = await call_in_thread(start) if definition.blocking else start()
+            value = await call_in_thread(run) if definition.blocking else run()
             ready.began = value is not _NOT_STARTED
             return await value if inspect.isawaitable(value) else value
         except anyio.get_cancelled_exc_class() as error:
@@ -455,24 +449,28 @@ class ToolPass(Generic[PauseT]):
             await self._checkpoint.close_inner(tool, error)
             del error
 
-    def _start_body(self, run: Callable[[], object]) -> object:
+    def _run_with_lease(self, run: Callable[[], object]) -> object:
         """Call the tool function if the lease is recent enough, otherwise return `_NOT_STARTED`."""
         return run() if self._checkpoint.may_start() else _NOT_STARTED
 
-    def _record_pause(self, tool: Tool, paused: InnerPause[PauseT]) -> None:
-        tool.suspend(paused.messages)
-        self._inner_pauses[tool.id] = paused.pause.prefixed(tool.id)
+    def _suspend(self, tool: Tool, value: InnerHalt | InnerPause[PauseT]) -> Exception | None:
+        """Suspend a call whose inner chat paused or was halted. Return an error that must end the run."""
+        tool.suspend(value.messages)
+        if isinstance(value, InnerPause):
+            self._inner_pauses[tool.id] = value.pause.prefixed(tool.id)
+        elif isinstance(value.error, (PolicyError, ToolMissingError)):
+            self._blocked_inside[tool.id] = value.error
+        else:
+            return prefix_error(value.error, tool.id)
+        return None
 
-    def _create_reporter(self, tool: Tool) -> Callable[[object], None]:
+    def _report(self, tool: Tool, value: object) -> None:
+        """Receive a value that the tool function or the inner chat reports, in any thread."""
         token, thread = self._loop_and_thread
-
-        def report(value: object) -> None:
-            if threading.get_ident() == thread:
-                self._receive_report(tool, value)
-            else:
-                call_in_loop(token, partial(self._receive_report, tool, value))
-
-        return report
+        if threading.get_ident() == thread:
+            self._receive_report(tool, value)
+        else:
+            call_in_loop(token, partial(self._receive_report, tool, value))
 
     def _receive_report(self, tool: Tool, value: object) -> None:
         if isinstance(value, InnerUsage):

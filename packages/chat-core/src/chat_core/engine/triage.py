@@ -94,8 +94,9 @@ class Triage(Generic[PauseT]):
             before = tool.revision
             try:
                 await self._triage_call(tool)
-                if tool.revision != before:
-                    await self._checkpoint.write_tool(tool)
+                if tool.revision == before:
+                    return
+                await self._checkpoint.write_tool(tool)
             except _StaleToolError:
                 continue
             except ConflictError:
@@ -133,26 +134,16 @@ class Triage(Generic[PauseT]):
             raise error
 
     async def _triage_call(self, tool: Tool) -> None:
-        owner = self._tools.owners.get(tool.name)
-        if _is_resumable(tool) and tool.inner is not None:
-            # A process died, or a write failed. The conversation inside shows everything that happened.
-            tool.suspend(tool.inner)
-        status = tool.status
-        if isinstance(status, (Running, Interrupted)):
-            self._triage_interrupted(tool, owner)
+        status, owner = tool.status, self._tools.owners.get(tool.name)
+        if owner is None or not isinstance(status, (Pending, Approved)):
+            await self._triage_other(tool, owner)
             return
-        definition, scope = owner or (None, None)
-        if isinstance(status, Suspended) and isinstance(definition, SubchatDefinition):
-            await self._triage_suspended(tool, status.inner, definition, definition.tools_for(status.inner))
-            return
-        if definition is None or scope is None or isinstance(status, Suspended):
-            self._triage_without_tool(tool)
-            return
+        definition, scope = owner
         try:
-            if isinstance(status, Approved):
-                await self._triage_approved(tool, definition, scope)
-            elif isinstance(status, Pending):
+            if isinstance(status, Pending):
                 await self._triage_pending(tool, status, definition, scope)
+            else:
+                await self._triage_approved(tool, definition, scope)
         except (_InvalidCallError, InvalidArgumentsError) as error:
             tool.fail(str(error))
         except _StrategyError as error:
@@ -160,13 +151,26 @@ class Triage(Generic[PauseT]):
 
     # --- By status -----------------------------------------------------------------------------------------
 
+    async def _triage_other(self, tool: Tool, owner: tuple[ToolDefinition, ToolScope[PauseT]] | None) -> None:
+        """Triage a call that has started, or whose tool is missing."""
+        if _is_resumable(tool) and tool.inner is not None:
+            # A process died, or a write failed. The conversation inside shows everything that happened.
+            tool.suspend(tool.inner)
+        status, definition = tool.status, None if owner is None else owner[0]
+        if isinstance(status, (Running, Interrupted)):
+            self._triage_interrupted(tool, owner)
+        elif isinstance(status, Suspended) and isinstance(definition, SubchatDefinition):
+            await self._triage_suspended(tool, status.inner, definition, definition.tools_for(status.inner))
+        else:
+            self._triage_without_tool(tool)
+
     def _triage_without_tool(self, tool: Tool) -> None:
         """Fail a call whose tool is missing, but block a call that waits or was decided.
 
         The missing tool of a blocked call may be deployed or renamed later.
         """
         status = tool.status
-        if isinstance(status, Pending) and _reject_if_expired(tool, status, self._tools.now()):
+        if isinstance(status, Pending) and status.kind == "approval" and self._end_expired_wait(tool, status):
             return
         if _waits_or_was_decided(tool):
             self._result.block(tool, missing_tool(tool.name))
@@ -244,7 +248,7 @@ class Triage(Generic[PauseT]):
         except InvalidArgumentsError as error:
             await self._handle_invalid_edit(tool, definition, scope, str(error))
             return
-        action = await self._ask_scope(tool, scope, arguments)
+        action = scope.always or await self._ask_scope(tool, scope, arguments)
         if isinstance(action, Reject):
             tool.refuse(action.reason)
         elif _is_deferred(action) or _scheduled_at(action) is not None:
@@ -268,7 +272,8 @@ class Triage(Generic[PauseT]):
             scope: scope that owns the tool.
             error: validation error of the edited arguments.
         """
-        action = await self._ask_scope(tool, scope, check_arguments(definition, tool.call.arguments))
+        arguments = check_arguments(definition, tool.call.arguments)
+        action = scope.always or await self._ask_scope(tool, scope, arguments)
         if isinstance(action, Reject):
             tool.refuse(action.reason)
         elif isinstance(action, Execute) and isinstance(tool.status, Pending):
@@ -283,30 +288,37 @@ class Triage(Generic[PauseT]):
     async def _triage_pending(
         self, tool: Tool, status: Pending, definition: ToolDefinition, scope: ToolScope[PauseT]
     ) -> None:
-        now = self._tools.now()
-        if _reject_if_expired(tool, status, now):
-            return
-        if status.kind == "result" and status.expires_at is not None and now >= status.expires_at:
-            tool.fail(model_texts.no_result(status.expires_at))
+        if status.expires_at is not None and self._end_expired_wait(tool, status):
             return
         if status.error is not None and tool.edited is not None:
             await self._handle_invalid_edit(tool, definition, scope, status.error)
             return
         arguments = self._validate_arguments(tool, definition)
-        if status.kind == "schedule" and status.at is not None and now >= status.at:
+        if status.kind == "schedule" and status.at is not None and self._tools.now() >= status.at:
             self._result.ready.append(ReadyCall(tool, definition, arguments))
             return
-        action = await self._ask_scope(tool, scope, arguments)
-        if isinstance(action, Reject):
+        action = scope.always or await self._ask_scope(tool, scope, arguments)
+        if isinstance(action, Execute):
+            if status.kind is None:
+                self._result.ready.append(ReadyCall(tool, definition, arguments))
+            else:
+                self._held.append(tool)
+        elif isinstance(action, Reject):
             tool.refuse(action.reason)
-        elif not isinstance(action, Execute):
-            self._begin_wait(tool, definition, action, arguments)
-        elif status.kind is None:
-            self._result.ready.append(ReadyCall(tool, definition, arguments))
         else:
-            self._held.append(tool)
+            self._begin_wait(tool, definition, action, arguments)
 
     # --- Waiting ---------------------------------------------------------------------------------------------
+
+    def _end_expired_wait(self, tool: Tool, status: Pending) -> bool:
+        """End a wait for an approval or a result that has expired, and return whether the call was resolved."""
+        if status.expires_at is None or self._tools.now() < status.expires_at:
+            return False
+        if status.kind == "approval":
+            tool.refuse(model_texts.not_approved(status.expires_at), "expiry")
+        elif status.kind == "result":
+            tool.fail(model_texts.no_result(status.expires_at))
+        return tool.resolved
 
     def _begin_wait(
         self, tool: Tool, definition: ToolDefinition, action: Action[PauseT], arguments: Mapping[str, object]
@@ -378,9 +390,6 @@ class Triage(Generic[PauseT]):
             _StrategyError: the strategy raised an exception, and its fallback action must not change the call.
             _StaleToolError: another process decided the call while the strategy ran.
         """
-        always = scope.always
-        if always is not None:
-            return always
         before = tool.revision
         errors: list[BaseException] = []
         action = await scope.decide(self._call_for_strategy(tool, arguments), on_error=errors.append)
@@ -393,7 +402,7 @@ class Triage(Generic[PauseT]):
         return action
 
     def _validate_arguments(self, tool: Tool, definition: ToolDefinition) -> Mapping[str, object]:
-        if tool.edited is None and tool.call.problem is not None:
+        if tool.call.problem is not None and tool.edited is None:
             raise _InvalidCallError(model_texts.not_run(tool.name, tool.call.problem))
         try:
             return check_arguments(definition, tool.effective_arguments)
@@ -417,14 +426,6 @@ def is_decided(tool: Tool) -> bool:
 def is_resolved_by_decision(tool: Tool) -> bool:
     """Return whether a call was resolved by a decision, such as a rejection, without running its tool."""
     return bool(tool.decisions) and tool.decisions[-1].action not in {"approve", "retry"}
-
-
-def _reject_if_expired(tool: Tool, status: Pending, now: datetime) -> bool:
-    """Reject a call if its approval has expired, and return whether the call was rejected."""
-    if status.kind == "approval" and status.expires_at is not None and now >= status.expires_at:
-        tool.refuse(model_texts.not_approved(status.expires_at), "expiry")
-        return True
-    return False
 
 
 def _waits_or_was_decided(tool: Tool) -> bool:

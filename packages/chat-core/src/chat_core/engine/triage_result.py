@@ -17,24 +17,27 @@ PauseT = TypeVar("PauseT", bound=Paused)
 
 
 @final
-@dataclass(slots=True)
 class ReadyCall:
-    """A tool call that may run, with its validated arguments."""
+    """A tool call that may run, with its validated arguments.
 
-    tool: Tool
-    definition: ToolDefinition
-    arguments: Mapping[str, object]
-    revision: int = field(init=False)
-    """Revision of the call at its triage. A call whose revision has changed is left to the next pass."""
-    raised: BaseException | None = field(default=None, init=False)
-    """Exception that the tool function raised, or a `TimeoutError` after a timeout. The model receives its message."""
-    began: bool = field(default=False, init=False)
-    """Whether the tool function may have been called."""
-    data: tuple[Data, ...] = field(default=(), init=False)
-    """Data that the tool function returned for the application."""
+    Attributes:
+        revision: revision of the call at its triage. A call whose revision has changed is left to the next pass.
+        raised: exception that the tool function raised, or a `TimeoutError` after a timeout. The model receives its
+            message.
+        began: whether the tool function may have been called.
+        data: data that the tool function returned for the application.
+    """
 
-    def __post_init__(self) -> None:
-        self.revision = self.tool.revision
+    __slots__ = ("arguments", "began", "data", "definition", "raised", "revision", "tool")
+
+    def __init__(self, tool: Tool, definition: ToolDefinition, arguments: Mapping[str, object]) -> None:
+        self.tool = tool
+        self.definition = definition
+        self.arguments = arguments
+        self.revision: int = tool.revision
+        self.raised: BaseException | None = None
+        self.began: bool = False
+        self.data: tuple[Data, ...] = ()
 
 
 @final
@@ -84,8 +87,10 @@ class TriageResult(Generic[PauseT]):
         Args:
             tools: all triaged calls, in the order in which the model made them.
         """
+        if not self.pauses and not self.blocked:
+            return [*self.ready]
         order = {tool.id: index for index, tool in enumerate(tools)}
-        first_wait = min([order[waiting] for waiting in (*self.pauses, *self.blocked)], default=len(order))
+        first_wait = min([order[waiting] for waiting in (*self.pauses, *self.blocked)])
         found: list[ReadyCall] = []
         for ready in self.ready:
             if ready.definition.sequential and order[ready.tool.id] > first_wait:

@@ -60,8 +60,8 @@ def illegal_transition(tool: Tool, event: ToolEvent) -> IllegalTransitionError:
     )
 
 
-def require_target(event: ToolEvent, target: type[ToolStatus], new: ToolStatus) -> ToolStatus:
-    """Return the new status of a call if the event may lead to it.
+def require_target(event: ToolEvent, target: type[ToolStatus], new: ToolStatus) -> None:
+    """Check that an event may lead to a new status of a call.
 
     Args:
         event: the event that changes the status.
@@ -76,12 +76,10 @@ def require_target(event: ToolEvent, target: type[ToolStatus], new: ToolStatus) 
         msg = f"the event {event.value!r} changes the status to {target.__name__}, not to {type(new).__name__}"
         raise IllegalTransitionError(msg)
     inner = getattr(new, "inner", None)
-    if inner is None and type(new) is not Suspended:
-        return new
-    if not hasattr(inner, "pending"):  # `Messages` cannot be imported here: its module imports this one
+    # `Messages` cannot be imported here: its module imports this one.
+    if not hasattr(inner, "pending") and (inner is not None or isinstance(new, Suspended)):
         msg = f"an inner conversation must be Messages, not {inner!r}"
         raise UsageError(msg)
-    return new
 
 
 def cancelled(status: ToolStatus, reason: str | None) -> Rejected:
@@ -115,10 +113,12 @@ def now_or_aware(at: datetime | None) -> datetime:
 
 def require_zone(at: datetime | None) -> None:
     """Raise `UsageError` if `at` is not a time with a time zone. `None` is accepted."""
-    if at is not None and not isinstance(cast("object", at), datetime):
+    if at is None:
+        return
+    if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
         msg = f"a time must be a datetime with a time zone, not {at!r}"
         raise UsageError(msg)
-    if at is not None and at.utcoffset() is None:
+    if at.utcoffset() is None:
         msg = f"the time {at!r} has no time zone: pass datetime(…, tzinfo=timezone.utc)"
         raise UsageError(msg)
 

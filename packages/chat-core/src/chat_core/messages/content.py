@@ -209,7 +209,10 @@ class Turn:
             if data is None:
                 if not turn.settled:
                     break
-                data = turn.encoded(key, encoders[role])
+                data = encoders[role](turn)
+                if cache is None:
+                    cache = turn.encodings = {}
+                cache[key] = data
             encodings.append(data)
         return encodings
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from operator import eq
 from typing import ClassVar, Self, final
 
-from chat_core.arguments import require_items, require_type
+from chat_core.arguments import argument_error, require_items, require_type
 from chat_core.errors import ConversationBusyError, IllegalTransitionError, UsageError
 from chat_core.messages._tool_values import json_object, missing_tool, new_tool_id, pending_error
 from chat_core.messages._turn_faults import require_content, require_contents, require_turn
@@ -337,8 +337,11 @@ class Messages(ViewedTurns):
 
     def state_before_calls(self, tools: Sequence[Tool], /) -> dict[str, Mapping[str, object]]:
         """Return the state of the conversation before the turn that made each call, by the ids of the calls `tools`."""
-        require_items("tools", tools, Tool, "a sequence of tool calls of this conversation")
-        return self._state.before_calls(self._turns, {tool.id for tool in tools})
+        try:
+            ids = {tool.id for tool in tools}
+        except (AttributeError, TypeError) as error:
+            raise argument_error("tools", "a sequence of tool calls of this conversation", tools) from error
+        return self._state.before_calls(self._turns, ids)
 
     def tool(self, id: str, *path: str) -> Tool:  # noqa: A002 - the field's own name
         """Return the tool call with the given id.
@@ -364,12 +367,9 @@ class Messages(ViewedTurns):
 
     def pending(self) -> list[Tool]:
         """Return all unresolved tool calls in the history, oldest first."""
-        waiting: list[Tool] = []
-        for id, tool in [*self._unresolved.items()]:  # noqa: A001
-            if tool.resolved:
-                del self._unresolved[id]
-            else:
-                waiting.append(tool)
+        waiting = [tool for tool in self._unresolved.values() if not tool.resolved]
+        if len(waiting) < len(self._unresolved):
+            self._unresolved = {tool.id: tool for tool in waiting}
         return waiting
 
     def adopt(self, path: Sequence[str], tool: Tool, /) -> None:

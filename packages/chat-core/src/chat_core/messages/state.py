@@ -74,15 +74,15 @@ class DerivedState:
         if end and sources[end - 1] >= index:
             return _merge_changes(self.initial, [turns[source][1] for source in sources if source < index])
         settled: list[Turn] = []
+        rest: list[Turn] = []
         for source in islice(sources, end, None):
-            turn = turns[source][1]
-            if source >= index or not turn.settled:
+            if source >= index:
                 break
-            settled.append(turn)
+            turn = turns[source][1]
+            (rest if rest or not turn.settled else settled).append(turn)
         if settled:
             self._settled = _merge_changes(self._settled, settled)
-            self._settled_count = end = end + len(settled)
-        rest = [turns[source][1] for source in islice(sources, end, None) if source < index]
+            self._settled_count += len(settled)
         return _merge_changes(self._settled, rest) if rest else self._settled
 
     def before_calls(self, turns: Sequence[tuple[Role, Turn]], ids: set[str]) -> dict[str, Mapping[str, object]]:
@@ -107,7 +107,9 @@ def _may_change_state(turn: Turn) -> bool:
 
 
 def _merge_changes(state: Mapping[str, object], turns: Iterable[Turn]) -> Mapping[str, object]:
-    changes = [change for turn in turns for change in state_changes(turn)]
+    changes: list[Mapping[str, object]] = []
+    for turn in turns:
+        changes += state_changes(turn)
     if not changes:
         return state
     merged = dict(state)

@@ -267,6 +267,8 @@ class ToolEvent(Enum):
     SUSPEND = "suspend"
     RETRY = "retry"
 
+    __hash__ = object.__hash__  # each event is one object, and the method of `Enum` is slower
+
 
 _E = ToolEvent
 

@@ -38,7 +38,7 @@ from chat_core.usage import NO_USAGE, Usage
 if TYPE_CHECKING:
     from chat_core.messages.messages import Messages
 
-FINAL_STATUSES = (Completed, Failed, Rejected)
+FINAL_STATUSES = frozenset({Completed, Failed, Rejected})
 _STARTED_STATUSES = (Running, Suspended, Interrupted)
 _STATUSES_WITH_INNER = (*_STARTED_STATUSES, Failed)
 
@@ -134,7 +134,7 @@ class Tool:
     @property
     def resolved(self) -> bool:
         """Whether the status is final, so that the result may be sent to a provider."""
-        return isinstance(self._status, FINAL_STATUSES)
+        return type(self._status) in FINAL_STATUSES
 
     @property
     def inner(self) -> Messages | None:
@@ -154,7 +154,7 @@ class Tool:
     @property
     def failed(self) -> bool:
         """Whether the call ended without a result: failed or rejected."""
-        return isinstance(self.status, (Failed, Rejected))
+        return isinstance(self._status, (Failed, Rejected))
 
     def result_text(self) -> str:
         """Return the result as the model receives it: a string as it is, any other value as compact JSON.
@@ -170,12 +170,12 @@ class Tool:
     @property
     def result_files(self) -> tuple[File, ...]:
         """Files returned along with the result."""
-        return self.status.files if isinstance(self.status, Completed) else ()
+        return self._status.files if isinstance(self._status, Completed) else ()
 
     @property
     def data(self) -> tuple[Data, ...]:
         """Data for the application, which is stored with the result and which the model does not receive."""
-        return self.status.data if isinstance(self.status, Completed) else ()
+        return self._status.data if isinstance(self._status, Completed) else ()
 
     # --- Decisions of an approver --------------------------------------------------------------------
 
@@ -202,7 +202,8 @@ class Tool:
         at = values.check_decision(at, by=by, note=note)
         values.require_in_time(self, at, "approval")
         edited = None if arguments is None else values.json_object(arguments)
-        self._transition(ToolEvent.APPROVE, lambda old: Approved(values.expiry_of(old), of=values.approver_of(old)))
+        status = self._status
+        self._transition(ToolEvent.APPROVE, Approved(values.expiry_of(status), of=values.approver_of(status)))
         if edited is not None:
             self.edited = edited
         self._record_decision("approve", by, at, note, edited)
@@ -227,7 +228,7 @@ class Tool:
             IllegalTransitionError: the call has started or is resolved.
         """
         at = values.check_decision(at, reason=reason, by=by, note=note)
-        self._transition(ToolEvent.REJECT, lambda _: Rejected(reason, "person"))
+        self._transition(ToolEvent.REJECT, Rejected(reason, "person"))
         self._record_decision("reject", by, at, note)
 
     def cancel(self, reason: str | None = None, *, by: str | None = None, at: datetime | None = None) -> None:
@@ -245,7 +246,7 @@ class Tool:
             IllegalTransitionError: the call is running or resolved.
         """
         at = values.check_decision(at, reason=reason, by=by)
-        self._transition(ToolEvent.CANCEL, lambda old: values.cancelled(old, reason))
+        self._transition(ToolEvent.CANCEL, values.cancelled(self._status, reason))
         self._record_decision("cancel", by, at, None)
         self._cancel_inside(reason, by, at)
 
@@ -263,7 +264,7 @@ class Tool:
             IllegalTransitionError: the status is not `Interrupted`.
         """
         at = values.check_decision(at, by=by, note=note)
-        self._transition(ToolEvent.RETRY, values.retried)
+        self._transition(ToolEvent.RETRY, values.retried(self._status))
         self._record_decision("retry", by, at, note)
 
     def complete(
@@ -301,7 +302,7 @@ class Tool:
         from_outside = not isinstance(self._status, Running) and values.awaits_outcome(self._status)
         if from_outside:
             values.require_in_time(self, at, "result")
-        self._transition(ToolEvent.COMPLETE, lambda _: Completed(value, files, data=data, state=change))
+        self._transition(ToolEvent.COMPLETE, Completed(value, files, data=data, state=change))
         if from_outside or by is not None:
             self._record_decision("complete", by, values.now_or_aware(at), note)
 
@@ -319,7 +320,7 @@ class Tool:
         """
         values.check_decision(at, error=error, by=by, note=note)
         from_outside, inner = values.awaits_outcome(self.status), self.inner
-        self._transition(ToolEvent.FAIL, lambda _: Failed(error, inner=inner))
+        self._transition(ToolEvent.FAIL, Failed(error, inner=inner))
         if from_outside or by is not None:
             self._record_decision("fail", by, values.now_or_aware(at), note)
         if inner is not None:
@@ -369,7 +370,7 @@ class Tool:
     def _wait(self, event: ToolEvent, wait: Pending, canonical: Mapping[str, object] | None) -> None:
         if canonical is not None:
             canonical = values.canonical_arguments(canonical, self.call)
-        self._transition(event, lambda old: values.begin_wait(old, wait))
+        self._transition(event, values.begin_wait(self._status, wait))
         if self.canonical is None:
             self.canonical = canonical
 
@@ -381,7 +382,7 @@ class Tool:
             source: `"policy"` if a strategy rejected the call, `"expiry"` if its approval expired.
         """
         event = ToolEvent.EXPIRE if source == "expiry" else ToolEvent.REJECT
-        self._transition(event, lambda _: values.refused(reason, source))
+        self._transition(event, values.refused(reason, source))
 
     def reconsider(self, error: str | None = None) -> None:
         """Revoke the approval of the call, so that the call must be decided again.
@@ -390,7 +391,7 @@ class Tool:
             error: description of the invalid edited arguments. The call keeps them and waits for an approver again, on
                 the terms of the earlier wait. Without an error, the chat's strategy decides again.
         """
-        self._transition(ToolEvent.RECONSIDER, lambda old: values.wait_again(old, error))
+        self._transition(ToolEvent.RECONSIDER, values.wait_again(self._status, error))
 
     def start(self, at: datetime | None = None, *, inner: Messages | None = None) -> Running:
         """Record that the tool is about to start, and return the new status. A suspended chat resumes its attempt.
@@ -399,20 +400,19 @@ class Tool:
             at: time of the start; now by default.
             inner: conversation of a chat used as a tool that starts for the first time.
         """
-        at = values.now_or_aware(at)
-        resumes = isinstance(self.status, Suspended)
-        attempt = self.attempts if resumes else self.attempts + 1
-        return self._begin_attempt(ToolEvent.START, attempt, at, self.inner or inner)
+        return self._begin_attempt(ToolEvent.START, at, inner)
 
     def again(self, at: datetime | None = None) -> Running:
         """Record the next attempt of an interrupted idempotent call, with the same key, and return the new status."""
-        return self._begin_attempt(ToolEvent.AGAIN, self.attempts + 1, values.now_or_aware(at), self.inner)
+        return self._begin_attempt(ToolEvent.AGAIN, at)
 
-    def _begin_attempt(self, event: ToolEvent, attempt: int, at: datetime, inner: Messages | None) -> Running:
-        random_ids = os.urandom(32).hex()
-        of = values.approver_of(self.status)
+    def _begin_attempt(self, event: ToolEvent, at: datetime | None, inner: Messages | None = None) -> Running:
+        status, random_ids = self._status, os.urandom(32).hex()
+        attempt = self.attempts if isinstance(status, Suspended) else self.attempts + 1
+        inner = getattr(status, "inner", None) or inner
+        at, of = values.now_or_aware(at), values.approver_of(status)
         running = Running(random_ids[:32], attempt, at, inner, write_ahead=inner is not None, of=of)
-        self._transition(event, lambda _: running)
+        self._transition(event, running)
         self.attempts = attempt
         if not self.idempotency_key:
             self.idempotency_key = random_ids[32:]
@@ -421,14 +421,10 @@ class Tool:
     def lost(self, reason: str) -> None:
         """Record that the process died, or the call was cancelled, while the tool was running."""
         values.check_decision(None, reason=reason)
-        self._transition(
-            ToolEvent.LOST,
-            lambda old: (
-                Interrupted(old.attempt_id, old.attempt, reason, old.inner, of=old.of)
-                if isinstance(old, Running)
-                else old
-            ),
-        )
+        old = self._status
+        if isinstance(old, Running):
+            old = Interrupted(old.attempt_id, old.attempt, reason, old.inner, of=old.of)
+        self._transition(ToolEvent.LOST, old)
 
     def await_outcome(self, expires_at: datetime | None = None, at: datetime | None = None) -> None:
         """Make an interrupted call wait for its outcome until a deadline. An existing deadline is not changed.
@@ -439,25 +435,29 @@ class Tool:
         """
         values.require_zone(expires_at)
         values.require_zone(at)
-        self._transition(ToolEvent.AWAIT_OUTCOME, lambda old: values.with_deadline(old, expires_at, at))
+        self._transition(ToolEvent.AWAIT_OUTCOME, values.with_deadline(self._status, expires_at, at))
 
     def suspend(self, inner: Messages) -> None:
         """Record that a chat used as a tool has paused; `inner` is its conversation."""
-        self._transition(
-            ToolEvent.SUSPEND,
-            lambda old: Suspended(inner, old.attempt_id, old.attempt, of=old.of) if isinstance(old, Running) else old,
-        )
+        old = self._status
+        if isinstance(old, Running):
+            old = Suspended(inner, old.attempt_id, old.attempt, of=old.of)
+        self._transition(ToolEvent.SUSPEND, old)
 
     # --- Implementation ----------------------------------------------------------------------------------
 
-    def _transition(self, event: ToolEvent, to: Callable[[ToolStatus], ToolStatus]) -> None:
-        inner, old = self.inner, self._status
+    def _transition(self, event: ToolEvent, new: ToolStatus) -> None:
+        old = self._status
         if (target := next_status(old, event)) is None:
             raise values.illegal_transition(self, event)
-        self._status = values.require_target(event, target, to(old))
+        inner = getattr(new, "inner", None)
+        if inner is not None or type(new) is not target or target is Suspended:
+            values.require_target(event, target, new)
+        inner = getattr(old, "inner", None)
+        self._status = new
         if inner is not None and self.inner is None:
             self.inner_usage = inner.usage
-        if self._status is not old:
+        if new is not old:
             self.revision += 1
 
     def _cancel_inside(self, reason: str | None, by: str | None, at: datetime) -> None:

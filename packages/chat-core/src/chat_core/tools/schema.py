@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, cast, final
+from typing import Annotated, Any, Literal, final
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.errors import (
@@ -277,13 +277,15 @@ def _is_equal(one: object, other: object) -> bool:
 def _is_unchanged(value: object, received: object) -> bool:
     """Return whether `value`, the validated form of `received`, has the same values and types and is plain JSON."""
     kind = type(value)
+    if kind in _PLAIN:
+        return kind is type(received) and value == received
+    read: Any = value
+    given: Any = received
     if kind is dict and isinstance(received, dict):
-        read, given = cast("dict[str, object]", value), cast("dict[str, object]", received)
-        return read.keys() == given.keys() and all(_is_unchanged(item, given[key]) for key, item in read.items())
+        return read.keys() == given.keys() and all(map(_is_unchanged, read.values(), [given[key] for key in read]))
     if kind is list and isinstance(received, list):
-        items, other_items = cast("list[object]", value), cast("list[object]", received)
-        return len(items) == len(other_items) and all(map(_is_unchanged, items, other_items))
-    return kind in _PLAIN and kind is type(received) and value == received
+        return len(read) == len(given) and all(map(_is_unchanged, read, given))
+    return False
 
 
 def _sorted_sets(value: Any, written: Any) -> Any:

@@ -66,10 +66,12 @@ class Signature:
             values: values by parameter name; the function's defaults apply to the rest.
             context: value of the `ToolContext` parameters. The values of its run fill the `Injected` parameters.
         """
-        given = {**values, **dict.fromkeys(self._contexts, context)}
+        given = dict(values)
+        for name in self._contexts:
+            given[name] = context
         for name, kind in self.injected:
             given[name] = context.run.values[kind]
-        positional = [given.pop(name, default) for name, default in self._positional]
+        positional = [given.pop(name, default) for name, default in self._positional] if self._positional else ()
         return self.function(*positional, **given)
 
 
