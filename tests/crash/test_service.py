@@ -164,7 +164,7 @@ class Story:
     async def _decide_until_resumed(self, context: ServiceContext, runs: Runs, run: Run) -> None:
         signal_of_session = context.signals.session(run.session_id)
         while True:
-            seen = signal_of_session.changes
+            seen = signal_of_session.reports
             current = await runs.find(run.id)
             if current is not None and current.state != "paused":
                 return
@@ -173,7 +173,7 @@ class Story:
             except ChatError:
                 continue  # a worker changed the call at the same time
             with anyio.move_on_after(0.2):
-                await signal_of_session.wait_for_change(seen)
+                await signal_of_session.wait_for_report(seen)
 
     async def _decide(self, store: ConversationStore, session_id: str) -> None:
         """Approve waiting calls, and record the outcome of interrupted calls from the ledger."""

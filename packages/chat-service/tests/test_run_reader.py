@@ -44,6 +44,33 @@ async def test_followers_of_a_run_share_one_reader_that_reads_each_entry_once(
     assert (status.run.state, status.end is None) == ("answered", False)
 
 
+async def test_a_refresh_reads_the_history_only_if_the_state_of_the_run_has_changed(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = build_context(store, ServiceSettings())
+    runs = Runs(context)
+    run = await runs.start(MessageRequest(Principal("ana"), None, "Hello.", ""))
+    reader = RunReaders(context, runs).reader(run)
+    await reader.read()
+    history, found = store.history, list[str]()
+
+    async def reading(id: str, **options: Any) -> list[HistoryEntry]:  # noqa: A002
+        found.append(id)
+        return await history(id, **options)
+
+    monkeypatch.setattr(store, "history", reading)
+    signal = context.signals.session(run.session_id)
+    signal.refresh()
+    unchanged, without_history = await reader.read(), list(found)
+    await store.cancel_job(run.parts[-1].job.kind, run.parts[-1].job.key)
+    signal.refresh()
+    cancelled = await reader.read()
+
+    assert (unchanged.run.state, without_history) == ("queued", [])
+    assert (cancelled.run.state, found) == ("cancelled", [run.session_id])
+    assert cancelled.end is not None
+
+
 async def test_a_status_is_read_again_after_some_time_without_a_signal(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

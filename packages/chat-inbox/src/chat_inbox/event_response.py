@@ -59,19 +59,26 @@ class EventResponse(Response):
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body"})
             return
-        failure: Exception | None = None
+        failures: list[Exception] = []
         async with anyio.create_task_group() as group:
-            group.start_soon(_cancel_at_disconnect, receive, group)
-            stream = _OpenStream(send, group, self._ends_at_stop)
-            with self._streams.watch(stream):
-                try:
-                    await self._send_events(stream.write)
-                    await stream.end()
-                except Exception as error:  # noqa: BLE001 - raised below, outside of the task group
-                    failure = error
+            # asyncio resumes a task through all its frames. Here, these are the frames of all middleware, so the events
+            # are sent in a task of their own.
+            group.start_soon(self._send, _OpenStream(send, group, self._ends_at_stop), failures)
+            while (await receive())["type"] != "http.disconnect":
+                pass
             group.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+        if failures:
+            raise failures[0]
+
+    async def _send(self, stream: _OpenStream, failures: list[Exception]) -> None:
+        """Send all events and the end of the response, and cancel the other tasks of the stream."""
+        with self._streams.watch(stream):
+            try:
+                await self._send_events(stream.write)
+                await stream.end()
+            except Exception as error:  # noqa: BLE001 - raised by the task of the response, outside of the task group
+                failures.append(error)
+        stream.group.cancel_scope.cancel()
 
 
 def encode_event(name: str, data: str, id: str | None = None) -> bytes:  # noqa: A002 - name of the field
@@ -84,12 +91,6 @@ def encode_event(name: str, data: str, id: str | None = None) -> bytes:  # noqa:
     """
     place = "" if id is None else f"id: {id}\n"
     return f"{place}event: {name}\ndata: {data}\n\n".encode()
-
-
-async def _cancel_at_disconnect(receive: Receive, group: TaskGroup) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    group.cancel_scope.cancel()
 
 
 @final

@@ -53,13 +53,15 @@ class RunReader:
         self._history = RunHistory(run.id, run.after)
         self._lock = anyio.Lock()
         self._seen: int = -1
+        self._reports: int = -1
         self._read_at: float = 0.0
         self._status: RunStatus | None = None
 
     async def read(self) -> RunStatus:
         """Return the current status.
 
-        The store is read if the session has changed since the last call or that call was too long ago.
+        The store is read if the session has changed since the last call, or if that call was too long ago. The history
+        is only read if the session or the state of the run has changed.
 
         Raises:
             UnknownConversationError: the session was deleted.
@@ -67,11 +69,13 @@ class RunReader:
         async with self._lock:
             age = anyio.current_time() - self._read_at  # jobs can change without a signal
             if self._status is None or self._signal.changes != self._seen or age >= self._longest_age:
-                seen, self._read_at = self._signal.changes, anyio.current_time()
-                self._run = await self._runs.find(self._run.id) or self._run
-                self._history.add(await self._store.history(self._run.session_id, after=self._history.position))
+                seen, reports, self._read_at = self._signal.changes, self._signal.reports, anyio.current_time()
+                before, self._run = self._run, await self._runs.find(self._run.id) or self._run
+                if self._status is None or reports != self._reports or before.state != self._run.state:
+                    self._history.add(await self._store.history(self._run.session_id, after=self._history.position))
                 events, end = self._history.until_end(self._run)
-                self._status, self._seen = RunStatus(self._run, self._history.log, events, end), seen
+                self._status = RunStatus(self._run, self._history.log, events, end)
+                self._seen, self._reports = seen, reports
             return self._status
 
 

@@ -19,21 +19,29 @@ class Signal:
 
     Attributes:
         number: number of notifications so far.
-        changes: number of these notifications that reported a change in the store.
+        changes: number of these notifications after which followers must read the store: reports and refreshes.
+        reports: number of these notifications that reported a change in the store.
     """
 
     def __init__(self) -> None:
         self.number: int = 0
         self.changes: int = 0
+        self.reports: int = 0
         self._event: anyio.Event | None = None
         self._change_event: anyio.Event | None = None
 
     def notify_change(self) -> None:
         """Report that the store has changed."""
         self.changes += 1
+        self.reports += 1
         if self._change_event is not None:
             self._change_event.set()
             self._change_event = None
+        self.notify()
+
+    def refresh(self) -> None:
+        """Let followers read the store, although it has reported no change."""
+        self.changes += 1
         self.notify()
 
     def notify(self) -> None:
@@ -53,13 +61,13 @@ class Signal:
             self._event = self._event or anyio.Event()
             await self._event.wait()
 
-    async def wait_for_change(self, seen: int) -> None:
-        """Wait until the number of changes differs from `seen`. Other notifications do not wake the task.
+    async def wait_for_report(self, seen: int) -> None:
+        """Wait until the number of reports differs from `seen`. Other notifications do not wake the task.
 
         Args:
-            seen: the number of changes that the caller has seen.
+            seen: the number of reports that the caller has seen.
         """
-        while self.changes == seen:
+        while self.reports == seen:
             self._change_event = self._change_event or anyio.Event()
             await self._change_event.wait()
 
@@ -100,19 +108,19 @@ class Signals:
         await self._watcher.run()
 
     async def refresh(self, seconds: float = REFRESH_SECONDS) -> None:
-        """Notify each session's signal once in an interval, until the task is cancelled.
+        """Refresh each session's signal once in an interval, until the task is cancelled.
 
         Jobs can change without a change that the store reports. One task for all sessions needs less CPU time than a
         timeout for each wait of a follower.
 
         Args:
-            seconds: the interval. The notifications are spread evenly over it.
+            seconds: the interval. The refreshes are spread evenly over it.
         """
         while True:
             known = self._sessions.valuerefs()
             for reference in known:
                 if signal := reference():
-                    signal.notify_change()
+                    signal.refresh()
                 del signal
                 await anyio.sleep(seconds / len(known))
             if not known:

@@ -197,12 +197,12 @@ class Worker:
     async def _cancel_when_ended(self, run: Run, scope: CancelScope) -> None:
         signal = self._signals.session(run.session_id)
         while True:
-            seen = signal.changes
+            seen = signal.reports
             found = await self._runs.find(run.id)
             if found is None or found.parts[-1].end is not None:
                 scope.cancel()
                 return
-            await signal.wait_for_change(seen)
+            await signal.wait_for_report(seen)
 
     async def _run_engine(self, run: Run, job: StoredJob) -> _Outcome:
         """Run the engine on the session of a run, and return the outcome."""
