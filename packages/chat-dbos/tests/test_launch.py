@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 from chat_core.errors import UsageError
 from chat_core.messages import Completed, Interrupted
-from chat_dbos import WORKFLOW_VERSION, launch, launched
+from chat_dbos import WORKFLOW_VERSION, launch, launched, require_dbos
 from chat_dbos._shutdown import WorkflowTasks
-from dbos import DBOS, DBOSConfig
+from dbos import DBOS, DBOSConfig, error
 from dbos_world import PATIENCE, Shop, running
 
 pytestmark = pytest.mark.anyio
@@ -35,6 +35,11 @@ async def test_an_unsupported_sqlite_version_is_refused_before_dbos_starts(
         with pytest.raises(UsageError, match=r"DBOS needs SQLite 3\.42 or newer"):
             async with launched(cast("DBOSConfig", config)):
                 pass
+
+
+async def test_another_failure_of_dbos_is_not_reported_as_a_missing_launch() -> None:
+    with pytest.raises(error.DBOSException, match="an empty workflow ID"), require_dbos():
+        raise error.DBOSException("Attempted to initialize a workflow with an empty workflow ID.")
 
 
 async def test_the_application_version_is_the_workflow_version_by_default(shop: Shop) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import anyio
 import pytest
@@ -11,7 +12,7 @@ from chat_service.live_text import LiveText, OpenStep
 from chat_service.run_events import Writer
 from chat_service.shared_text import SharedText
 from chat_service.signals import Signals
-from chat_store import Job, MemoryStore
+from chat_store import Job, MemoryStore, ResponseDelta
 from service_helpers import WAIT
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +38,36 @@ async def test_text_reaches_followers_of_another_process(store: MemoryStore) -> 
 
     assert step is not None
     assert (step.pieces, step.writer) == (["Good ", "morning."], Writer(1, 1))
+
+
+async def test_text_that_could_not_be_written_is_written_with_the_next_text(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.create(Messages.from_user("Hello."), id="s", jobs=[Job("chat_service.run", "s.1@0")])
+    live, write, failed, written = LiveText(Signals(store)), store.write_deltas, anyio.Event(), anyio.Event()
+
+    async def write_second(deltas: Sequence[ResponseDelta]) -> None:
+        if not failed.is_set():
+            failed.set()
+            msg = "the store is away"
+            raise OSError(msg)
+        await write(deltas)
+        written.set()
+
+    monkeypatch.setattr(store, "write_deltas", write_second)
+    async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
+        assert job is not None
+        group.start_soon(SharedText(store, live).write)
+        with anyio.fail_after(WAIT):
+            live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
+            live.append("s.1", "Good ")
+            await failed.wait()
+            live.append("s.1", "morning.")
+            await written.wait()
+        group.cancel_scope.cancel()
+
+    deltas = await store.deltas({"s": 0})
+    assert [(delta.start, delta.pieces) for delta in deltas] == [(0, ["Good ", "morning."])]
 
 
 async def test_a_store_that_fails_loses_only_text_that_is_not_stored(

@@ -14,11 +14,12 @@ from uuid import uuid4
 import anyio
 import pytest
 from anyio.abc import Process
+from chat_core import ConflictError
 from chat_core.approvals import Principal
 from chat_service import ServiceSettings
 from chat_service.run_records import Run, RunEnd, session_of
 from chat_service.runs import MessageRequest, Runs
-from chat_store import MemoryStore, StoredJob
+from chat_store import ConversationStore, MemoryStore, StoredJob
 from chat_store.testing.postgres_server import PostgresServer
 from service_helpers import (
     BO,
@@ -49,10 +50,15 @@ async def begin(client: Client) -> str:
 
 
 @asynccontextmanager
-async def answering_process(address: list[str]) -> AsyncGenerator[tuple[Process, Client]]:
-    """Start a process that serves the store at an address, and kill it at the end."""
-    program = Path(__file__).with_name("worker_process.py")
-    async with await anyio.open_process([sys.executable, str(program), *address], stderr=None) as process:
+async def answering_process(address: list[str], *, seconds: int = 2) -> AsyncGenerator[tuple[Process, Client]]:
+    """Start a process that serves the store at an address, and kill it at the end.
+
+    Args:
+        address: the address of the store.
+        seconds: the length of leases, and the interval in which the process reads the store without a notification.
+    """
+    command = [sys.executable, str(Path(__file__).with_name("worker_process.py")), str(seconds), *address]
+    async with await anyio.open_process(command, stderr=None) as process:
         assert process.stdout is not None
         try:
             yield process, Client(int(await process.stdout.receive()))
@@ -67,6 +73,15 @@ async def read_until_stopped(events: AsyncIterator[Event]) -> list[Event]:
     while text_of(found) != "One moment please, ":
         found.append(await anext(events))
     return found
+
+
+async def claim(store: ConversationStore, session_id: str) -> None:
+    """Take the lease of a session as soon as its worker has released it."""
+    async with store.open(session_id) as conversation:
+        while True:
+            with suppress(ConflictError):
+                await conversation.claim()
+                return
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -105,8 +120,10 @@ async def test_another_process_takes_over_the_run_of_a_killed_one(address: list[
 async def test_a_run_is_cancelled_from_another_process(
     address: list[str], record_property: Callable[[str, object], None]
 ) -> None:
+    # Within the time of this test, the process renews no lease and reads no run again. Only a notification of the
+    # database ends its run: NOTIFY of PostgreSQL, or the version of a SQLite file, which is read ten times per second.
     async with (
-        answering_process(address) as (_, client),
+        answering_process(address, seconds=100 * WAIT) as (_, client),
         client.stream("POST", "/api/v1/chat/stream", {"message": "Hello."}) as events,
     ):
         first = await read_until_stopped(events)
@@ -116,13 +133,14 @@ async def test_a_run_is_cancelled_from_another_process(
         ):
             begun = anyio.current_time()
             cancelled = await other.post(f"/api/v1/runs/{first[0].data['run_id']}/cancel")
-            rest = [event async for event in events]
-            seconds = anyio.current_time() - begun
+            with anyio.fail_after(WAIT):
+                rest = [event async for event in events]
+            record_property("seconds until a run is cancelled in another process", anyio.current_time() - begun)
+            with anyio.fail_after(WAIT):
+                await claim(store, cancelled.json["session_id"])
 
-    record_property("seconds until a run is cancelled in another process", seconds)
     assert cancelled.json["state"] == "cancelled"
     assert [(event.name, event.data["code"]) for event in rest] == [("error", "cancelled")]
-    assert seconds < 5  # a fifth of a second on a free machine
 
 
 async def test_a_run_that_takes_too_long_fails_and_leaves_the_session_usable(store: MemoryStore) -> None:

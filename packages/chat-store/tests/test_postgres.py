@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from typing import Self
 from uuid import uuid4
 
@@ -20,7 +21,7 @@ import pytest
 from anyio import to_thread
 from chat_core.errors import ConflictError, InvalidDocumentError, NewerVersionError, UsageError
 from chat_core.messages import Approved, Completed, Messages
-from chat_store import UnknownConversationError, _base_store, _list_store
+from chat_store import Job, ResponseDelta, UnknownConversationError, _base_store, _list_store
 from chat_store._backend import ListFilter
 from chat_store._postgres_tables import MIGRATIONS
 from chat_store.postgres import Committer, PostgresBackend, PostgresStore
@@ -75,12 +76,12 @@ class Database:
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
-    def holding(self, query: str) -> Generator[None]:
-        """Return a context in which another transaction is open."""
+    def holding(self, query: str) -> Generator[int]:
+        """Return a context in which another transaction is open. It provides the process id of its connection."""
         with psycopg.connect(self.dsn) as connection:
             connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(self.schema)))
             connection.execute(query.encode())
-            yield
+            yield connection.info.backend_pid
             connection.rollback()
 
     def end_connections(self, last: str = "%") -> int:
@@ -335,6 +336,38 @@ async def test_writers_of_one_conversation_are_serialized_from_their_first_read(
             late.read_head()
     one.close()
     other.close()
+
+
+async def require_unlocked(database: Database, job: str, holder: int) -> None:
+    """Wait until another transaction waits for the one of `holder`, and check that it has not locked a job."""
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
+    with anyio.fail_after(BOUND):
+        while not await to_thread.run_sync(database.execute, waiting, holder):
+            pass
+    unlocked = "SELECT name FROM chat_jobs WHERE name = %s FOR UPDATE NOWAIT"
+    assert await to_thread.run_sync(database.execute, unlocked, job) == [(job,)]
+
+
+@pytest.mark.parametrize("redacts", [False, True])
+async def test_the_jobs_of_a_conversation_are_locked_in_one_order(database: Database, *, redacts: bool) -> None:
+    async with database.store(busy_seconds=BOUND) as store:
+        await store.create(Messages.from_user("Hello."), id="a", jobs=[Job("run", "two"), Job("run", "one")])
+        change = partial(store.redact, "a", 0, by="dpo", reason="law") if redacts else partial(store.delete, "a")
+        async with anyio.create_task_group() as group:
+            with database.holding("SELECT * FROM chat_jobs WHERE name = 'one' FOR UPDATE") as holder:
+                group.start_soon(change)
+                await require_unlocked(database, "two", holder)
+
+
+async def test_text_locks_the_conversation_before_its_job(database: Database) -> None:
+    async with database.store(busy_seconds=BOUND) as store:
+        await store.create(Messages.from_user("Hello."), id="a", jobs=[Job("run", "one")])
+        async with store.take_job("run") as job, anyio.create_task_group() as group:
+            assert job is not None
+            with database.holding(LOCKED) as holder:
+                group.start_soon(store.write_deltas, [ResponseDelta("a", "run", "one", job.fence, 0, 0, ["Text."])])
+                await require_unlocked(database, "one", holder)
+        assert len(await store.deltas({"a": 0})) == 1
 
 
 async def test_concurrent_creations_of_one_conversation_are_serialized(database: Database) -> None:

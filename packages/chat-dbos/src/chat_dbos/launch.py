@@ -26,6 +26,8 @@ WORKFLOW_VERSION = "chat-dbos-1"
 _NEEDS_SUBSECOND_TIMES: Final = sys.version_info >= (3, 12)
 _HAS_SUBSECOND_TIMES: Final = sqlite3.sqlite_version_info >= (3, 42)
 """Whether SQLite has the time function that DBOS requires from Python 3.12 on. SQLite 3.42 introduced it."""
+_NOT_RUNNING: Final = ("No DBOS was created", "before DBOS was launched", "before DBOS initialized")
+"""Parts of the messages of DBOS in a process that does not run it."""
 
 
 @asynccontextmanager
@@ -71,8 +73,8 @@ def require_dbos() -> Generator[None]:
     try:
         yield
     except dbos_errors.DBOSException as error:
-        # DBOS raises its base class if it was not launched. Its other errors have classes of their own.
-        if type(error) is not dbos_errors.DBOSException:
+        # DBOS has no error class for this case. Other failures raise the same class with other messages.
+        if not any(text in error.message for text in _NOT_RUNNING):
             raise
         msg = (
             f"DBOS does not run in this process ({error.message}): call this inside `async with launched(config)`, or, "
@@ -83,7 +85,9 @@ def require_dbos() -> Generator[None]:
 
 @contextmanager
 def require_free_name(name: str) -> Generator[None]:
-    """Return a context manager that raises `UsageError` if its block registers a workflow under a name that is taken.
+    """Return a context manager that raises `UsageError` if another module has registered a workflow of the same name.
+
+    DBOS does not refuse a second workflow of the same module. It logs a warning, and the second one replaces the first.
 
     Args:
         name: name of the workflow in DBOS.

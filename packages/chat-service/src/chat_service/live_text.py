@@ -180,6 +180,17 @@ class LiveText:
         self.has_new_text, self.has_much_text = anyio.Event(), anyio.Event()
         return deltas
 
+    def restore_unwritten(self, deltas: Iterable[ResponseDelta]) -> None:
+        """Mark text as unwritten again, so that the next write contains it, too.
+
+        Args:
+            deltas: text that `take_unwritten()` returned and that could not be written.
+        """
+        for delta in deltas:
+            step = self._own.get(run_of_part(delta.key))
+            if step is not None and (step.writer, step.step) == (_writer_of(delta), delta.step):
+                step.written = delta.start
+
     def positions(self) -> Mapping[str, int]:
         """Return the read position of text from other processes for each followed run, by session id."""
         runs = [run_id for run_id in self._followed if run_id not in self._own]
@@ -193,7 +204,7 @@ class LiveText:
         """
         for delta in deltas:
             run_id = run_of_part(delta.key)
-            writer = Writer(part_number(delta.key) + 1, delta.fence)
+            writer = _writer_of(delta)
             if run_id not in self._followed:
                 continue
             self._positions[run_id] = delta.position
@@ -210,3 +221,7 @@ class LiveText:
             self.needs_store.set()
         elif self.needs_store.is_set():
             self.needs_store = anyio.Event()
+
+
+def _writer_of(delta: ResponseDelta) -> Writer:
+    return Writer(part_number(delta.key) + 1, delta.fence)

@@ -34,9 +34,11 @@ class SharedText:
             await self._live.has_new_text.wait()
             with anyio.move_on_after(GROUP_SECONDS):
                 await self._live.has_much_text.wait()
+            deltas = self._live.take_unwritten()
             try:
-                await self._store.write_deltas(self._live.take_unwritten())
+                await self._store.write_deltas(deltas)
             except Exception:  # noqa: BLE001 - a store may raise anything; followers receive the stored response
+                self._live.restore_unwritten(deltas)
                 _LOG.warning("text of open responses was not written for other processes", exc_info=True)
 
     async def read(self) -> None:

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from chat_store._job_rules import has_lease
-from chat_store._postgres_jobs import PostgresJobs
-from chat_store.deltas import ResponseDelta, delta_from_columns, delta_to_columns
+from chat_store.deltas import DELTA_COLUMNS, ResponseDelta, delta_from_columns, delta_to_columns
 from chat_store.sql.pool import Connection
+from chat_store.sql.values import to_microseconds
 
-_REPLACE = (
-    "DELETE FROM chat_deltas WHERE conversation = (SELECT key FROM chat_conversations WHERE id = %s) "
-    "AND (kind, name, fence, step) <> (%s, %s, %s, %s)"
-)
-_INSERT = (
+_WRITE = (
+    "WITH c AS MATERIALIZED (SELECT key FROM chat_conversations WHERE id = %(id)s FOR KEY SHARE), "
+    "job AS MATERIALIZED (SELECT j.conversation FROM chat_jobs AS j JOIN c ON j.conversation = c.key "
+    "WHERE j.kind = %(kind)s AND j.name = %(name)s AND j.until > %(now)s "
+    "AND (convert_from(j.job, 'UTF8')::json ->> 'fence')::bigint = %(fence)s FOR NO KEY UPDATE OF j), "
+    "others AS (DELETE FROM chat_deltas AS d USING job WHERE d.conversation = job.conversation "
+    "AND (d.kind, d.name, d.fence, d.step) <> (%(kind)s, %(name)s, %(fence)s, %(step)s)) "
     "INSERT INTO chat_deltas (conversation, kind, name, fence, step, start, pieces) "
-    "SELECT key, %s, %s, %s, %s, %s, %s FROM chat_conversations WHERE id = %s"
+    "SELECT conversation, %(kind)s, %(name)s, %(fence)s, %(step)s, %(start)s, %(pieces)s FROM job"
 )
+"""The statement that replaces the deltas of other responses, if the writer has the job, as `has_lease()` would report.
+
+The lock of the job's row lets no other worker take the job before the end of the transaction. The conversation is
+locked first, as by all other transactions that lock both. The new row would lock it later, and cause a deadlock.
+"""
 _READ = (
     "SELECT d.key, c.id, kind, name, d.fence, step, start, pieces "
     "FROM unnest(%s::text[], %s::bigint[]) AS known (id, last) "
@@ -28,12 +34,10 @@ _READ = (
 
 def write_deltas(connection: Connection, deltas: Sequence[ResponseDelta], now: datetime) -> None:
     """Implement `Backend.write_deltas()` on a connection that is in a transaction."""
-    jobs = PostgresJobs(connection)
     # Two transactions that lock several jobs lock them in the same order.
     for delta in sorted(deltas, key=lambda delta: (delta.kind, delta.key)):
-        if has_lease(jobs.find(delta.kind, delta.key), delta, now):
-            connection.execute(_REPLACE, (delta.conversation, *delta.response))
-            connection.execute(_INSERT, (*delta_to_columns(delta), delta.conversation))
+        columns = dict(zip(DELTA_COLUMNS, delta_to_columns(delta), strict=True))
+        connection.execute(_WRITE, {**columns, "id": delta.conversation, "now": to_microseconds(now)})
 
 
 def read_deltas(connection: Connection, after: Mapping[str, int]) -> list[ResponseDelta]:

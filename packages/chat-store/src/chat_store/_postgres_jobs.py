@@ -21,6 +21,7 @@ _UPDATE = "UPDATE chat_jobs SET state = %s, moment = %s, until = %s, job = %s, c
 _FIND = (
     "SELECT kind, name, state, moment, until, job, crc FROM chat_jobs WHERE kind = %s AND name = %s FOR NO KEY UPDATE"
 )
+_LOCK_ALL = "SELECT kind, name FROM chat_jobs WHERE conversation = %s ORDER BY kind, name FOR UPDATE"
 _FIND_DUE = (
     "SELECT kind, name, state, moment, until, job, crc FROM chat_jobs WHERE state = 'queued' "
     "AND greatest(moment, until) <= %s AND kind = ANY(%s) ORDER BY moment, key LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"
@@ -53,6 +54,16 @@ class PostgresJobs:
         for job in jobs:
             self._connection.execute(_INSERT, (conversation, *job_to_columns(job)))
 
+    def lock_all(self, conversation: int | None) -> list[tuple[str, str]]:
+        """Lock the jobs of a conversation, and return their kinds and keys.
+
+        All transactions that lock several jobs lock them in this order, so that they cause no deadlock.
+
+        Args:
+            conversation: the primary key of the conversation's row.
+        """
+        return self._connection.execute(_LOCK_ALL, (conversation,)).fetchall()
+
     def rewrite(self, conversation: int | None, clean: Callable[[StoredJob], StoredJob]) -> None:
         """Replace the jobs of a conversation.
 
@@ -60,8 +71,7 @@ class PostgresJobs:
             conversation: the primary key of the conversation's row.
             clean: returns the new form of a job.
         """
-        names = "SELECT kind, name FROM chat_jobs WHERE conversation = %s"
-        for kind, key in self._connection.execute(names, (conversation,)).fetchall():
+        for kind, key in self.lock_all(conversation):
             job = self.find(kind, key)
             if job is not None:
                 self.write(clean(job))

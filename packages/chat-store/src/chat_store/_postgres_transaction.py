@@ -164,6 +164,7 @@ class PostgresTransaction:
         PostgresJobs(self._connection).rewrite(self._key, clean_job)
 
     def delete(self) -> None:
+        PostgresJobs(self._connection).lock_all(self._key)  # the database would lock them in any order
         self._connection.execute("DELETE FROM chat_conversations WHERE key = %s", (self._key,))
 
 

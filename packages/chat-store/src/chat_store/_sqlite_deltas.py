@@ -6,10 +6,13 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from chat_store.deltas import ResponseDelta, delta_from_columns, delta_to_columns
+from chat_store.deltas import DELTA_COLUMNS, ResponseDelta, delta_from_columns, delta_to_columns
 from chat_store.sql.values import to_microseconds
 
-_COLUMNS = ("kind", "name", "fence", "step", "start", "pieces")
+_OLDEST = (
+    "SELECT kind, name, fence, step FROM chat_deltas "
+    "WHERE conversation = (SELECT key FROM chat_conversations WHERE id = ?) ORDER BY key LIMIT 1"
+)
 _DROP_OTHERS = (
     "DELETE FROM chat_deltas WHERE conversation = (SELECT key FROM chat_conversations WHERE id = ?) "
     "AND (kind, name, fence, step) <> (?, ?, ?, ?)"
@@ -34,9 +37,12 @@ _READ = (
 def write_deltas(connection: sqlite3.Connection, deltas: Sequence[ResponseDelta], now: datetime) -> None:
     """Implement `Backend.write_deltas()` on a connection that is in a transaction."""
     for delta in deltas:
-        columns = dict(zip(_COLUMNS, delta_to_columns(delta), strict=True))
+        columns = dict(zip(DELTA_COLUMNS, delta_to_columns(delta), strict=True))
         stored = connection.execute(_INSERT, {**columns, "id": delta.conversation, "now": to_microseconds(now)})
-        if stored.rowcount and delta.start == 0:  # a new response
+        if not stored.rowcount:
+            continue
+        # Usually, all deltas are of this response. Reading one of them costs less than a search for others.
+        if connection.execute(_OLDEST, (delta.conversation,)).fetchone() != delta.response:
             connection.execute(_DROP_OTHERS, (delta.conversation, *delta.response))
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast, final
+from typing import Final, cast, final
 
 from chat_core.json import dump_bytes, loads
+
+DELTA_COLUMNS: Final = ("kind", "name", "fence", "step", "start", "pieces")
+"""The columns that `delta_to_columns()` returns."""
 
 
 @final
@@ -41,7 +44,7 @@ class ResponseDelta:
 
 
 def delta_to_columns(delta: ResponseDelta) -> tuple[object, ...]:
-    """Return the columns `kind`, `name`, `fence`, `step`, `start` and `pieces` of a delta."""
+    """Return the values of `DELTA_COLUMNS` of a delta."""
     return (*delta.response, delta.start, dump_bytes(list(delta.pieces)))
 
 

@@ -54,6 +54,9 @@ async def unfinished_text_is_read_by_other_processes(stores: Stores) -> None:
             require(
                 _texts_of(await there.deltas({one: 0})) == [("1", 1, 0, "Next.")], "another response replaces the text"
             )
+            await here.write_deltas([_create_delta(first, 2, 1, "Later.")])
+            rest = _texts_of(await there.deltas({one: 0}))
+            require(rest == [("1", 2, 1, "Later.")], f"a response without its beginning replaces the text, too: {rest}")
 
 
 async def text_of_a_worker_without_its_job_is_ignored(stores: Stores) -> None:
