@@ -123,7 +123,7 @@ async def test_the_usage_of_a_stream_that_is_left_is_counted(api: str) -> None:
 
 
 @pytest.mark.parametrize("end", list(ENDS))
-async def test_usage_that_a_cut_prevented_is_false(end: str) -> None:
+async def test_usage_that_a_truncation_prevented_is_false(end: str) -> None:
     choice = {"index": 0, "delta": {"content": "Hello"}, "finish_reason": "stop"}
     events: list[dict[str, Any]] = [{"id": "c1", "model": "m", "choices": [choice]}]
     transport = MockTransport()

@@ -195,7 +195,9 @@ UNCONNECTED: dict[str, tuple[Exception, type[ChatError], str]] = {
 
 @pytest.mark.parametrize("vendor", VENDORS)
 @pytest.mark.parametrize("name", UNCONNECTED)
-async def test_a_failed_connection_tells_its_reason_and_its_limit(anyio_backend: str, name: str, vendor: str) -> None:
+async def test_the_error_of_a_failed_connection_states_reason_and_limit(
+    anyio_backend: str, name: str, vendor: str
+) -> None:
     assert anyio_backend
     reason, error, message = UNCONNECTED[name]
 

@@ -121,7 +121,7 @@ def test_an_undecided_approval_expires_and_the_conversation_continues(small: Sho
     assert isinstance(small.call().status, Rejected)
 
 
-def test_taking_over_from_a_worker_that_lives_does_nothing_twice(small: Shop) -> None:
+def test_taking_over_from_an_active_worker_repeats_no_effect(small: Shop) -> None:
     small.worker("one", start=True)
     wait_until(lambda: small.waits("approval"), "an approval to wait for")
     small.worker("two", take=["one"])
@@ -130,7 +130,7 @@ def test_taking_over_from_a_worker_that_lives_does_nothing_twice(small: Shop) ->
     small.require_finished()
 
 
-def test_a_tool_that_runs_on_a_live_worker_is_not_run_by_the_one_that_takes_over(small: Shop) -> None:
+def test_a_tool_that_runs_on_an_active_worker_is_not_repeated_after_a_takeover(small: Shop) -> None:
     first = small.worker("one", start=True, stop="done")
     wait_until(lambda: small.waits("approval"), "an approval to wait for")
     small.person()
@@ -157,7 +157,7 @@ def test_a_worker_of_another_version_takes_over_only_the_named_workers(small: Sh
     assert ends == {"old": "CANCELLED", "new": "SUCCESS"}
 
 
-def test_a_conversation_outlives_more_restarts_than_dbos_allows_by_default(small: Shop) -> None:
+def test_a_conversation_survives_more_restarts_than_dbos_allows_by_default(small: Shop) -> None:
     first = small.worker("one", start=True, lease=0.5)
     wait_until(lambda: small.waits("approval"), "an approval to wait for")
     small.kill(first)

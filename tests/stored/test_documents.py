@@ -70,7 +70,7 @@ async def test_a_scheduled_call_waits_until_it_is_due() -> None:
 
 
 @pytest.mark.parametrize("name", ["approval", "nested"])
-async def test_an_approval_that_comes_too_late_is_a_rejection(name: str) -> None:
+async def test_an_approval_after_its_deadline_becomes_a_rejection(name: str) -> None:
     shop, messages = Shop(TOO_LATE), load(name)
     paths = [path for _, path in EXPECTED[name].waits]
     assert expire(load(name), now=TOO_LATE) == paths

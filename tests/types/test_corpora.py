@@ -53,7 +53,7 @@ def call(case: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("case", list(legal_cases()))
-def test_a_legal_program_does_what_its_types_say(case: Callable[[], object]) -> None:
+def test_a_legal_program_behaves_as_its_types_declare(case: Callable[[], object]) -> None:
     call(case)
 
 

@@ -35,7 +35,7 @@ def test_a_shortened_result_states_the_number_of_omitted_characters(text: str) -
     assert 0.62 < len(head) / (len(head) + len(tail)) < 0.68
 
 
-def test_a_shortened_result_is_cut_between_words() -> None:
+def test_a_shortened_result_ends_between_words() -> None:
     text = " ".join([f"word{number}" for number in range(5_000)])
     short, end = shorten(text, 8_000)
     assert text[end] == " "

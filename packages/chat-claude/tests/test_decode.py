@@ -448,7 +448,7 @@ def test_text_without_the_output_tool_is_delivered_at_the_end() -> None:
     assert said.parts == (Text("No."),)
 
 
-def test_other_calls_beside_the_output_tool_are_run() -> None:
+def test_calls_of_other_tools_run_with_the_output_tool() -> None:
     chunks = (START, *call("{}"), *call("", 1, name="city", input={"a": 1}), over("tool_use"), STOP)
     deltas, said = listen(*chunks, output_tool="city")
     assert (deltas[-1], [tool.name for tool in said.tools]) == (TextDelta('{"a":1}'), ["f"])

@@ -135,7 +135,7 @@ def test_the_free_text_of_a_custom_call_becomes_its_input_argument() -> None:
     assert tool.call.opaque == Opaque("p", {"type": "custom"})
 
 
-def test_an_empty_custom_form_beside_a_function_call_is_ignored() -> None:
+def test_an_empty_custom_field_of_a_function_call_is_ignored() -> None:
     item = call(0, "a", "f", "{}") | {"type": "function", "custom": {"name": "", "input": ""}}
     (tool,) = tools(calls(item))
     assert tool.name == "f"

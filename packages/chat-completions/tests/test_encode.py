@@ -245,7 +245,7 @@ def test_the_dialect_names_the_seed_field() -> None:
     assert body(options=ChatOptions(seed=7), dialect=dialect)["random_seed"] == 7
 
 
-def test_the_thinking_style_disables_reasoning_with_a_field_of_its_own() -> None:
+def test_the_thinking_style_disables_reasoning_with_its_own_field() -> None:
     dialect = Dialect(model="m", reasoning_style="thinking")
     off, on = (body(options=ChatOptions(reasoning=effort), dialect=dialect) for effort in ("none", "low"))
     assert (off["thinking"], "reasoning_effort" in off) == ({"type": "disabled"}, False)

@@ -403,7 +403,7 @@ def test_a_turn_with_a_naive_time_is_refused() -> None:
         Turn([], created_at=datetime(2026, 3, 1))  # noqa: DTZ001 - that is the test
 
 
-def test_arguments_are_stored_beside_the_raw_text_only_if_they_differ_from_it() -> None:
+def test_arguments_are_stored_with_the_raw_text_only_if_they_differ() -> None:
     raw = '{"cents":  500}'
     assert written(Tool(FunctionCall.parse("f", raw)))["call"] == {"name": "f", "raw": raw}
     assert written(Tool(FunctionCall("f", {"a": 1})))["call"] == {"name": "f", "arguments": {"a": 1}}

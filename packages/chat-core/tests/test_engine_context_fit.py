@@ -283,5 +283,5 @@ async def work_of_one_request(turns: int) -> int:
     return len(read)
 
 
-async def test_request_of_a_long_open_conversation_costs_as_much_as_one_of_a_short_one() -> None:
+async def test_the_work_of_a_request_does_not_grow_with_an_open_conversation() -> None:
     assert await work_of_one_request(10_000) <= 1.5 * await work_of_one_request(100)

@@ -187,7 +187,7 @@ async def test_a_call_with_invalid_arguments_fails_with_a_message_for_the_model(
 
 
 @pytest.mark.parametrize("finish_reason", ["tool_calls", "stop", "pause"])
-async def test_a_call_with_truncated_arguments_never_runs_whatever_the_finish_reason(
+async def test_a_call_with_truncated_arguments_never_runs_for_any_finish_reason(
     finish_reason: FinishReason,
 ) -> None:
     ran: list[tuple[int, int]] = []

@@ -363,7 +363,7 @@ def test_adopting_an_unresolved_call_makes_it_pending_again_in_its_place() -> No
     assert [tool.id for tool in messages.pending()] == ["a", "b", "c"]
 
 
-def test_a_call_adopted_in_one_conversation_costs_other_conversations_nothing(
+def test_adopting_a_call_does_no_work_in_other_conversations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     messages, others = _calls(*[f"call_{number}" for number in range(100)]), _calls("a")

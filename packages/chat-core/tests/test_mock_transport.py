@@ -27,7 +27,7 @@ def test_mock_transport_is_a_transport() -> None:
     assert isinstance(MockTransport(), Transport)
 
 
-async def test_answers_are_returned_in_order_whatever_their_status() -> None:
+async def test_answers_of_any_status_are_returned_in_order() -> None:
     transport = MockTransport()
     transport.answer(200, {"x": "1"}, b"one")
     transport.answer(500, [("x", "2")], "two")

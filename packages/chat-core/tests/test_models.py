@@ -68,7 +68,7 @@ def test_unknown_provider_error_names_the_installed_providers_and_a_package() ->
         embedder("claude:x")
 
 
-def test_unknown_provider_error_says_that_no_packages_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_provider_error_mentions_that_no_packages_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_entry_points(**_selection: str) -> tuple[()]:
         return ()
 

@@ -187,11 +187,11 @@ def test_text_around_the_json_of_an_answer_raises(raw: str) -> None:
     assert error.partial.text == raw
 
 
-def test_empty_answer_raises_and_says_that_it_is_empty() -> None:
+def test_empty_answer_raises_an_error_that_mentions_it() -> None:
     assert str(rejected(City, "  ")) == "The answer is empty."
 
 
-def test_truncated_answer_raises_and_says_that_it_was_cut_off() -> None:
+def test_truncated_answer_raises_an_error_that_mentions_the_truncation() -> None:
     error = rejected(City, '{"name": "Utr', finish_reason="length")
     assert str(error) == "The answer is not valid JSON. The answer was cut off at its limit of length."
 

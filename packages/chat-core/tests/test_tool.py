@@ -569,7 +569,7 @@ def started(id: str) -> Tool:  # noqa: A002 - the field's own name
     return tool
 
 
-def test_result_text_of_a_cancelled_interrupted_call_says_it_may_have_taken_effect() -> None:
+def test_result_text_of_a_cancelled_interrupted_call_mentions_a_possible_effect() -> None:
     tool = started("pay")
     tool.lost("its process ended")
     before = tool.status
@@ -612,7 +612,7 @@ def test_cancelled_chat_lists_the_calls_that_ran_in_nested_chats() -> None:
     assert "cancelled" not in outer.result_text()
 
 
-def test_result_text_of_a_cancelled_chat_without_effects_says_only_cancelled() -> None:
+def test_result_text_of_a_cancelled_chat_without_effects_is_cancelled() -> None:
     waiting = Tool(FunctionCall("pay", {"cents": 6}), id="waiting")
     waiting.await_approval()
     outer = chat_call(chat_call(waiting))

@@ -120,7 +120,7 @@ async def test_more_client_tools_than_max_tools_raise() -> None:
         scope.with_declarations(tools)
 
 
-async def test_chat_without_client_tools_raises_and_says_how_to_allow_them() -> None:
+async def test_chat_without_client_tools_raises_and_names_the_remedy() -> None:
     messages = Messages()
     messages.user("hi", client_tools=[LOCATE])
     with pytest.raises(UsageError, match=r"with_scoped_tools\(ClientTools\(\)\)"):

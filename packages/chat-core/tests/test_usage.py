@@ -78,7 +78,7 @@ def test_cost_of_an_unknown_model_or_provider_is_none() -> None:
     assert Usage(5).cost("claude-sonnet-4-5", provider="nobody") is None
 
 
-def test_cost_without_the_prices_package_raises_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_without_the_prices_package_raises_and_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
 
     with pytest.raises(ImportError, match=r'pip install "chat-core\[prices\]"'):

@@ -48,7 +48,7 @@ def test_thought_parts_become_reasoning() -> None:
     assert out == [ReasoningDelta("Hm"), ReasoningDelta("m"), TextDelta("Yes")]
 
 
-def test_null_fields_beside_text_are_ignored() -> None:
+def test_null_fields_of_a_text_part_are_ignored() -> None:
     parts, _ = read(
         [{"text": "a", "functionCall": None, "thought": None}, None],
         [{"text": "b", "thoughtSignature": None, "inlineData": None}],

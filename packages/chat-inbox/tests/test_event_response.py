@@ -232,7 +232,7 @@ async def test_open_streams_end_when_the_server_stops(server: StoppingServer) ->
     assert len(connection.bodies) == 1
 
 
-async def test_a_stream_that_cannot_continue_elsewhere_ends_by_itself_when_the_server_stops(
+async def test_a_stream_that_only_this_process_has_continues_to_its_end_when_the_server_stops(
     server: StoppingServer,
 ) -> None:
     last, other, streams = Connection(), Connection(), OpenStreams()

@@ -210,7 +210,7 @@ def test_a_missing_projector_raises_with_status_404(tmp_path: Path) -> None:
     assert caught.value.status == 404
 
 
-def test_a_projector_is_loaded_for_chat_only_and_with_a_batch_that_holds_an_image(
+def test_a_projector_is_loaded_only_for_chats_with_batches_large_enough_for_an_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tiny.gguf").touch()

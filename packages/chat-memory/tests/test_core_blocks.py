@@ -54,7 +54,7 @@ async def test_a_block_cannot_hide_text_or_imitate_the_end_of_notes(memory: Sqli
     assert sent.isascii()
 
 
-async def test_a_block_that_is_too_long_is_cut_in_the_prompt(
+async def test_a_block_that_is_too_long_is_truncated_in_the_prompt(
     memory: SqliteMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     await memory.scope("ana").set_block("user", "a" * 40)

@@ -123,9 +123,7 @@ async def test_a_run_that_has_recalled_the_fact_is_reported_as_busy(tmp_path: Pa
         assert (result.redacted, await notes_of(store, "chat-1")) == (("chat-1",), [])
 
 
-async def test_forgetting_continues_after_a_conversation_deleted_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_forgetting_skips_a_deleted_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with SqliteStore(tmp_path / "chats.db") as store, SqliteMemory(tmp_path / "memory.db") as memory:
         for name in ("chat-1", "chat-2"):
             turn = Turn([Recalled((RecalledNote("a secret", id="fact"),))], by="engine")

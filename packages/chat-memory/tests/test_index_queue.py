@@ -43,9 +43,7 @@ async def test_a_conversation_is_queued_once_after_each_change(tmp_path: Path) -
 
 
 @pytest.mark.anyio
-async def test_a_conversation_deleted_meanwhile_does_not_stop_the_queue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_deleted_conversation_does_not_stop_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with SqliteStore(tmp_path / "chats.db") as store:
         for name in ("chat-1", "chat-2"):
             await store.create(Messages.from_user("I live in Berlin."), id=name)

@@ -355,7 +355,7 @@ async def test_a_vector_that_is_not_finite_does_not_block_the_others(memory: Sql
     assert not (await Recall(memory, Embedder()).search("ana", "tea")).degraded
 
 
-async def test_long_texts_are_cut_before_they_are_embedded(memory: SqliteMemory) -> None:
+async def test_long_texts_are_truncated_before_they_are_embedded(memory: SqliteMemory) -> None:
     await tell(memory, "tea " * 5000)
     embedder = Embedder()
     recall = Recall(memory, embedder)
@@ -364,7 +364,7 @@ async def test_long_texts_are_cut_before_they_are_embedded(memory: SqliteMemory)
     assert [len(text) for text in embedder.texts] == [8000, 8000]
 
 
-async def test_a_vector_of_a_text_that_changed_meanwhile_is_not_stored(memory: SqliteMemory) -> None:
+async def test_a_vector_of_a_text_that_has_changed_is_not_stored(memory: SqliteMemory) -> None:
     class Slow(Embedder):
         async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:
             if self.requests == 0:

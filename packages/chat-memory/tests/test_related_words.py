@@ -86,7 +86,7 @@ async def test_an_embedder_of_texts_is_combined_with_another_embedder_of_words(t
 
 
 @pytest.mark.anyio
-async def test_a_related_word_whose_texts_are_gone_finds_nothing(tmp_path: Path) -> None:
+async def test_a_related_word_without_remaining_texts_finds_nothing(tmp_path: Path) -> None:
     async with SqliteMemory(tmp_path / "memory.db") as memory:
         ana = memory.scope("ana")
         await ana.add_passages([Passage("I saw a film.", "1"), Passage("The weather is cold.", "2")])

@@ -54,7 +54,7 @@ def test_the_stems_of_a_date_are_day_month_and_year() -> None:
         ("Room 45 in May?", {"may"}),
     ],
 )
-def test_a_number_is_a_day_only_beside_a_month(question: str, dates: set[str]) -> None:
+def test_a_number_is_a_day_only_next_to_a_month(question: str, dates: set[str]) -> None:
     assert date_words(question) == dates
 
 

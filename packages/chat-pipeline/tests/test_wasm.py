@@ -68,7 +68,7 @@ async def test_the_time_limit_holds_if_there_is_fuel_left() -> None:
     assert time.monotonic() - begin < 3
 
 
-async def test_a_module_sees_an_empty_environment_and_a_clock_that_stands_still() -> None:
+async def test_a_module_has_an_empty_environment_and_a_fixed_clock() -> None:
     imports = (
         f'(import "{WASI}" "environ_sizes_get" (func $environ (param i32 i32) (result i32)))',
         f'(import "{WASI}" "args_sizes_get" (func $args (param i32 i32) (result i32)))',

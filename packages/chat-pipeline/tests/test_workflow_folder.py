@@ -131,7 +131,7 @@ async def test_a_refused_file_keeps_its_workflow_and_the_name_of_it(files: Files
     assert (versions(folder), dict(folder.errors)) == ({"one": "c", "two": "changed", "three": "b"}, {})
 
 
-async def test_a_saved_workflow_is_registered_and_takes_no_name_of_another_file(files: Files) -> None:
+async def test_a_saved_workflow_is_registered_and_cannot_use_a_name_of_another_file(files: Files) -> None:
     folder = files.open()
     assert folder.save(workflow(probe("one"))).name == "test.toml"
     assert folder.save(workflow(probe("two"))).name == "test.toml"

@@ -19,7 +19,7 @@ class Clock:
         return self.now
 
 
-def test_audio_is_heard_no_faster_than_in_real_time() -> None:
+def test_audio_counts_as_heard_at_most_in_real_time() -> None:
     clock = Clock()
     playback = Playback(FORMAT, clock)
     playback.deliver(4000)
@@ -72,7 +72,7 @@ def _spoken(playback: Playback, text: str, size: int) -> Speech:
     return speech
 
 
-def test_speech_is_cut_between_words_in_proportion_to_the_heard_audio() -> None:
+def test_speech_is_truncated_between_words_in_proportion_to_the_heard_audio() -> None:
     playback = Playback(FORMAT, Clock())
     speech = _spoken(playback, "one two three four", 4000)
     speech.ended = ResponseEnded("resp_1", "completed")
@@ -85,7 +85,7 @@ def test_speech_is_cut_between_words_in_proportion_to_the_heard_audio() -> None:
     assert speech.text() == "one two"
 
 
-def test_speech_that_nobody_heard_has_no_text() -> None:
+def test_speech_that_was_not_heard_has_no_text() -> None:
     playback = Playback(FORMAT, Clock())
     speech = _spoken(playback, "one two", 4000)
     assert speech.cut() == {"item_1": 0}
@@ -95,7 +95,7 @@ def test_speech_that_nobody_heard_has_no_text() -> None:
     assert speech.text() == ""
 
 
-def test_speech_that_was_heard_to_its_end_is_settled_with_its_whole_text() -> None:
+def test_speech_that_was_heard_to_its_end_has_its_whole_text() -> None:
     playback = Playback(FORMAT, Clock())
     speech = _spoken(playback, "one two", 4000)
     playback.report(2.0)
@@ -105,7 +105,7 @@ def test_speech_that_was_heard_to_its_end_is_settled_with_its_whole_text() -> No
     assert speech.text() == "one two"
 
 
-def test_written_text_is_cut_where_the_application_has_read_it() -> None:
+def test_written_text_is_kept_up_to_the_point_that_the_application_has_read() -> None:
     speech = Speech(Playback(FORMAT, Clock()))
     first, second = TextDelta("one "), TextDelta("two")
     speech.receive(first)

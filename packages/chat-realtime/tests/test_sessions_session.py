@@ -154,7 +154,7 @@ def test_settings_of_models_are_checked(monkeypatch: pytest.MonkeyPatch) -> None
         AudioFormat("pcm16", 0)
 
 
-async def test_leaving_a_session_keeps_only_what_was_heard() -> None:
+async def test_leaving_a_session_keeps_only_the_heard_text() -> None:
     async def script(peer: ServerPeer) -> None:
         await DIALECT.start(peer)
         await peer.send(*DIALECT.heard("item_1", "Hello?"), *DIALECT.begin("resp_1"))
@@ -273,7 +273,7 @@ async def test_an_error_message_of_gemini_ends_the_session() -> None:
 @pytest.mark.parametrize(
     ("detection", "expected"), [("server", "server_vad"), ("semantic", "semantic_vad"), ("manual", None)]
 )
-async def test_the_setup_of_openai_says_who_ends_the_users_speech(detection: str, expected: str | None) -> None:
+async def test_the_setup_of_openai_configures_the_detection_of_speech(detection: str, expected: str | None) -> None:
     setups: list[Any] = []
 
     async def script(peer: ServerPeer) -> None:
@@ -286,7 +286,7 @@ async def test_the_setup_of_openai_says_who_ends_the_users_speech(detection: str
 
 
 @pytest.mark.parametrize(("detection", "disabled"), [("server", False), ("manual", True)])
-async def test_the_setup_of_gemini_says_who_ends_the_users_speech(detection: Any, disabled: bool) -> None:
+async def test_the_setup_of_gemini_configures_the_detection_of_speech(detection: Any, disabled: bool) -> None:
     setups: list[Any] = []
 
     async def script(peer: ServerPeer) -> None:

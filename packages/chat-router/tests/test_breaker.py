@@ -134,7 +134,7 @@ def test_outcomes_of_requests_from_before_the_opening_are_ignored() -> None:
     assert subject.enter() is not None
 
 
-def test_a_model_rests_as_long_as_its_provider_asks() -> None:
+def test_a_model_receives_no_requests_during_its_retry_delay() -> None:
     clock = Clock()
     subject = circuit(clock)
     subject.rest(12)

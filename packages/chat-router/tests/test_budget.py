@@ -139,7 +139,7 @@ async def test_failed_requests_and_inner_chats_in_the_history_are_part_of_what_w
     assert again.value.spent == 67
 
 
-async def test_responses_of_other_models_cost_their_known_price_or_the_highest() -> None:
+async def test_responses_of_other_models_have_their_known_price_or_the_highest() -> None:
     only = dear("a", "yes")
     chat = build(only, session=Decimal(100))
     with pytest.raises(BudgetExceededError) as caught:

@@ -17,7 +17,7 @@ def test_each_kind_of_token_has_its_price() -> None:
     assert price.cost(usage) == Decimal(3) * Decimal("0.5") + Decimal("0.12") + Decimal("0.375") + Decimal(3)
 
 
-def test_cached_tokens_cost_as_much_as_others_without_a_price_of_their_own() -> None:
+def test_cached_tokens_without_their_own_price_have_the_price_of_others() -> None:
     assert Price(2, 0).cost(Usage(1_000_000, cache_read_tokens=500_000)) == 2
     assert Price(0.1, 0).cost(Usage(10)) == Decimal("0.000001")
 

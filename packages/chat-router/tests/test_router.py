@@ -293,7 +293,7 @@ async def test_a_request_waits_for_the_recovery_if_no_model_is_asked() -> None:
     assert waits == [30]
 
 
-async def test_a_model_that_asks_to_wait_is_left_alone_by_all_calls() -> None:
+async def test_no_call_uses_a_model_during_its_retry_delay() -> None:
     clock = Clock()
     limited = model("limited", RateLimitedError("slow down", retry_after=20), "back")
     other = model("other", "one", "two")
@@ -321,7 +321,7 @@ async def test_the_results_of_tools_reach_the_model_that_takes_over() -> None:
     assert second.asked[0].messages.contents[-1].turns[-1].tools[0].result_text() == "8"
 
 
-async def test_structured_output_comes_from_the_model_that_takes_over() -> None:
+async def test_the_second_model_returns_the_structured_output() -> None:
     first, second = model("a", OverloadedError("busy")), model("b", '{"value": [1, 2]}')
     router = Router([first, second])
     chat = ChatBuilder().with_model(router).with_structured_output(list[int]).with_retry(NO_WAIT).build()

@@ -62,7 +62,7 @@ def test_models_that_declare_the_needed_abilities_come_first() -> None:
     assert names(choose(request(*models, tools=TOOLS, structured_output=schema))) == ["fully", "partly", "unknown"]
 
 
-def test_a_model_whose_context_window_is_too_small_comes_last() -> None:
+def test_a_model_with_a_too_small_context_window_is_tried_last() -> None:
     models = [model("small", abilities=Abilities(context_window=100, tools=True)), model("large")]
     choose = ByAbility()
     assert names(choose(request(*models, text="short", tools=TOOLS))) == ["small", "large"]

@@ -113,7 +113,7 @@ async def test_a_session_that_waits_is_not_compacted(store: MemoryStore) -> None
     assert (result["success"], "active or waits" in result["result"]) == (False, True)
 
 
-async def test_messages_are_read_while_the_model_writes_and_a_new_run_comes_first(store: MemoryStore) -> None:
+async def test_messages_are_read_during_a_run_and_a_new_run_is_sent_first(store: MemoryStore) -> None:
     reached, go_on = anyio.Event(), anyio.Event()
 
     async def hold() -> None:

@@ -143,7 +143,7 @@ async def test_every_route_needs_a_token(store: MemoryStore, method: str, path: 
     assert await store.conversations() == []
 
 
-async def test_a_closed_session_is_gone(store: MemoryStore) -> None:
+async def test_a_closed_session_returns_404(store: MemoryStore) -> None:
     async with serving(build_service(store, scripted("Good morning."))) as client:
         await run_agui(client, "t", user("m-1", "Hello."))
         (session,) = (await client.get("/api/v1/sessions")).json["sessions"]

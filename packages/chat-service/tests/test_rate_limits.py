@@ -156,7 +156,7 @@ async def test_an_address_is_limited_with_and_without_a_token(store: MemoryStore
 
 
 @pytest.mark.anyio
-async def test_the_response_above_the_limit_of_an_address_has_the_time_to_wait(store: MemoryStore) -> None:
+async def test_the_response_above_the_limit_of_an_address_has_a_retry_delay(store: MemoryStore) -> None:
     settings = ServiceSettings(address_requests_per_minute=1, workers=0)
     async with serving(build_service(store, scripted(), settings=settings)) as client:
         await client.get("/api/v1/sessions")

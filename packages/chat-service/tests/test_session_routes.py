@@ -78,7 +78,7 @@ async def test_a_wrong_page_is_refused(store: MemoryStore, query: str) -> None:
     assert (reply.status, reply.json["code"]) == (400, "bad_request")
 
 
-async def test_a_closed_session_is_gone_and_queues_its_jobs_once(store: MemoryStore) -> None:
+async def test_a_closed_session_returns_404_and_queues_its_jobs_once(store: MemoryStore) -> None:
     service = build_service(store, scripted("Good morning."), close_jobs=index_job)
     async with serving(service) as client:
         session_id = (await client.post("/api/v1/chat", {"message": "Hello."})).json["session_id"]

@@ -302,7 +302,7 @@ class StalledSocket:
         await service(scope, self.receive, self.send)
 
 
-async def test_a_client_that_does_not_read_is_dropped_and_others_go_on(store: MemoryStore) -> None:
+async def test_a_client_that_does_not_read_is_disconnected_and_others_continue(store: MemoryStore) -> None:
     service = build_service(store, scripted(["Good ", "morning."]), settings=ServiceSettings(socket_send_seconds=0.5))
     async with serving(service) as client, open_socket(client) as owner:
         session = (await client.post("/api/v1/sessions", {})).json["id"]

@@ -39,7 +39,7 @@ def test_a_reconnect_token_is_valid_once_and_renewed_at_each_use() -> None:
     assert owners.owns("s", THIRD)
 
 
-def test_nobody_owns_a_lost_session_without_the_token_before_the_grace_time_is_over() -> None:
+def test_a_lost_session_needs_its_token_until_the_grace_time_ends() -> None:
     clock = Clock()
     clock.owners.claim("s", FIRST)
     clock.owners.lose(FIRST)

@@ -90,7 +90,7 @@ async def test_saving_messages_that_a_run_is_using_is_refused() -> None:
         await store.save(name, found.messages, revision=found.revision)
 
 
-async def test_saving_an_open_empty_conversation_merges_one_created_meanwhile() -> None:
+async def test_saving_an_open_empty_conversation_merges_one_created_since_then() -> None:
     store = MemoryStore()
     async with store.open("a") as late:
         await store.create(paused("x"), id="a")

@@ -139,7 +139,7 @@ async def test_a_file_in_another_format_is_refused_and_not_changed(path: Path, c
     assert content_of(path) == content
 
 
-async def test_a_file_of_a_later_version_is_refused_whatever_its_checksum(path: Path) -> None:
+async def test_a_file_of_a_later_version_is_refused_with_any_checksum(path: Path) -> None:
     content = b'{"format":"chat-conversation","version":2,"n":1,"sha":"?"}\n'
     overwrite(path, content)
     with pytest.raises(NewerVersionError, match="version 2"):

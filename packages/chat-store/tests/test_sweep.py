@@ -175,7 +175,7 @@ async def test_sweep_gives_up_on_a_conversation_with_repeated_conflicts() -> Non
     assert await sweep(store, now=clock()) == []
 
 
-async def test_sweep_skips_a_conversation_deleted_meanwhile() -> None:
+async def test_sweep_skips_a_deleted_conversation() -> None:
     clock = Clock()
 
     class Forgetful(MemoryStore):
@@ -243,7 +243,7 @@ async def running(store: MemoryStore, clock: Clock) -> AsyncGenerator[anyio.Even
         go_on.set()
 
 
-async def test_sweep_rejects_an_expired_call_beside_the_running_call_of_a_live_run() -> None:
+async def test_sweep_rejects_an_expired_call_while_another_call_runs() -> None:
     clock = Clock()
     store = MemoryStore(now=clock)
     busy = call("busy", expires_at=clock.after(hours=1))

@@ -381,7 +381,7 @@ def test_invalid_tape_file_raises_and_names_the_file(
     assert "tape.json" in str(caught.value)
 
 
-def test_missing_tape_raises_and_says_how_to_record_it(tmp_path: Path) -> None:
+def test_missing_tape_raises_and_explains_how_to_record_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no tape at .*: record it"):
         TapeTransport(tmp_path / "tape.json")
 

@@ -188,7 +188,7 @@ async def test_long_values_and_many_differences_are_truncated(tmp_path: Path) ->
 
 
 @pytest.mark.anyio
-async def test_mismatch_error_says_that_the_tape_is_empty(tmp_path: Path) -> None:
+async def test_mismatch_error_mentions_the_empty_tape(tmp_path: Path) -> None:
     (tmp_path / "tape.json").write_text('{"tape": 1, "exchanges": []}', encoding="utf-8")
 
     assert (await refused(TapeTransport(tmp_path / "tape.json"), asking())).endswith("the tape is empty")

@@ -176,7 +176,7 @@ async def test_a_passed_client_writes_a_request_with_one_system_call(
     assert written[0].endswith(b"\r\n\r\n{}")
 
 
-def test_a_client_with_a_transport_or_backend_of_its_own_is_not_changed(package: Any) -> None:
+def test_a_client_with_its_own_transport_or_backend_is_not_changed(package: Any) -> None:
     def handle(_request: object) -> Any:
         return package.Response(200)
 
