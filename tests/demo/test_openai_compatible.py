@@ -1,4 +1,4 @@
-"""The same approval with a model behind an address: a loopback server that speaks Chat Completions."""
+"""The approval demo with a model on a server: a loopback server with the Chat Completions API."""
 
 from __future__ import annotations
 
