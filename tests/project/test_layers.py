@@ -15,15 +15,15 @@ import pytest
 from .workspace import PACKAGES, ROOT
 
 WRONG_ARROWS = [
-    ("chat_core/usage.py", "import chat_completions", "A wire knows the core, the core knows nobody"),
-    ("chat_transport_httpx/wrong.py", "import chat_completions", "A wire knows the core, the core knows nobody"),
+    ("chat_core/usage.py", "import chat_completions", "Packages import only packages of lower layers"),
+    ("chat_transport_httpx/wrong.py", "import chat_completions", "Packages import only packages of lower layers"),
     ("chat_completions/wrong.py", "import chat_transport_httpx", "No transport is imported outside the transports"),
-    ("chat_store/wrong.py", "import chat_testing", "A wire knows the core, the core knows nobody"),
-    ("chat_testing/wrong.py", "import chat_store", "The test suites know the core alone"),
+    ("chat_store/wrong.py", "import chat_testing", "Packages import only packages of lower layers"),
+    ("chat_testing/wrong.py", "import chat_store", "The conformance suites import only chat-core"),
     ("chat_core/usage.py", "import httpx", "No HTTP library outside a transport"),
-    ("chat_core/messages/parts.py", "import chat_core.engine.plan", "Inside the core"),
-    ("chat_core/transport/values.py", "import chat_core.tools.action", "Inside the core"),
-    ("chat_core/unplaced.py", "import json", "Inside the core"),
+    ("chat_core/messages/parts.py", "import chat_core.engine.plan", "Modules of chat-core import"),
+    ("chat_core/transport/values.py", "import chat_core.tools.action", "Modules of chat-core import"),
+    ("chat_core/unplaced.py", "import json", "Modules of chat-core import"),
     ("chat_core/messages/status.py", "import chat_core.messages.messages", "No two modules import each other"),
 ]
 

@@ -198,7 +198,7 @@ def test_two_items_with_the_same_id_are_both_kept() -> None:
 
 
 def steps_to_match(count: int) -> int:
-    """Return the number of lines of code that are executed to match announced items with finished and with listed items."""
+    """Return the number of executed lines that match announced items with finished and with listed items."""
     lines = 0
 
     def count_lines(_frame: FrameType, event: str, _argument: object) -> Any:
