@@ -116,12 +116,15 @@ async def test_a_batch_is_found_by_its_name_on_any_page_of_the_list(
     assert await gemini.find_batch([], name="unknown", size=1, since=since) is None
 
 
+@pytest.mark.parametrize(
+    ("host", "message"), [("elsewhere.example", r"not on 'elsewhere\.example'"), ("[", "the upload URL is not valid")]
+)
 async def test_a_file_is_not_uploaded_to_another_host(
-    gemini: GeminiProvider, gemini_server: GeminiServer, monkeypatch: pytest.MonkeyPatch
+    gemini: GeminiProvider, gemini_server: GeminiServer, monkeypatch: pytest.MonkeyPatch, host: str, message: str
 ) -> None:
     monkeypatch.setattr("chat_gemini.batches.MAX_INLINE_BYTES", 0)
-    gemini_server.upload_host = "elsewhere.example"
-    with pytest.raises(InvalidResponseError, match=r"elsewhere\.example"):
+    gemini_server.upload_host = host
+    with pytest.raises(InvalidResponseError, match=message):
         await batches_of(gemini).submit(questions(1))
     assert not gemini_server.files
 

@@ -163,9 +163,11 @@ WRONG: list[object] = [None, True, -1, 1.5, 10**30, "", "\0", "\ud800", "data:,"
 
 
 def variants(value: Any) -> Iterator[Any]:
-    """Yield a JSON value with each of its fields replaced by each wrong value."""
+    """Yield a JSON value with each of its fields replaced by each wrong value, and with each of its texts changed."""
     yield from WRONG
     plain: object = value  # keeps the type of `value` open
+    if isinstance(plain, str):
+        yield from (f"{plain}é", f"{plain}%", plain[:-1])
     keys: list[Any] = [*value] if isinstance(plain, dict) else [*range(len(value))] if isinstance(plain, list) else []
     for key in keys:
         for variant in variants(value[key]):

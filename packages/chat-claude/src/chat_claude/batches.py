@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, final
 
 from chat_core.batches import Batch, BatchItem, BatchRequest, BatchState, BatchStatus, request_id
@@ -32,7 +32,7 @@ OUTPUT_TOOL: Final = "output_tool"
 PAGE_SIZE: Final = 1000
 """Number of batches in one page of the list, which is the maximum of the API."""
 
-STATES: Final[Mapping[object, BatchState]] = {"in_progress": "running", "canceling": "cancelling", "ended": "ended"}
+STATES: Final[Mapping[str, BatchState]] = {"in_progress": "running", "canceling": "cancelling", "ended": "ended"}
 
 
 @final
@@ -111,7 +111,7 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
         InvalidResponseError: the response is not a batch, or its state is unknown.
     """
     batch = parse_object(body, provider)
-    state = STATES.get(batch.get("processing_status"))
+    state = STATES.get(str(batch.get("processing_status")))
     if state is None:
         msg = (
             f"{provider}: the batch has the unknown state {batch.get('processing_status')!r}; a newer version of this "
@@ -149,6 +149,8 @@ def decode_list(body: bytes, provider: str) -> tuple[list[ListedBatch], str | No
 def _parse_list_entry(batch: Mapping[str, Any], body: bytes, provider: str) -> ListedBatch:
     try:
         created_at = datetime.fromisoformat(batch["created_at"])
+        if created_at.utcoffset() is None:
+            created_at = created_at.replace(tzinfo=UTC)
         requests = sum(whole_numbers(batch["request_counts"]).values())
         return ListedBatch(str(batch["id"]), created_at, requests, batch["processing_status"] == "ended")
     except (KeyError, TypeError, ValueError) as error:

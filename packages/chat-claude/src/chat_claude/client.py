@@ -12,7 +12,7 @@ from typing import Final, Self, final
 from urllib.parse import quote
 
 from chat_core.arguments import require_items, require_type
-from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus, require_batch
+from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus, add_cursor, require_batch
 from chat_core.errors import ProviderError, UnsupportedOptionError
 from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Turn
@@ -252,6 +252,7 @@ class ClaudeProvider(TransportProvider):
         """Return the batches that were created after a time, most recent first."""
         found: list[ListedBatch] = []
         cursor: str | None = ""
+        cursors: set[str] = set()
         while cursor is not None:
             after = f"&after_id={quote(cursor, safe='')}" if cursor else ""
             request = self._get(f"?limit={PAGE_SIZE}{after}")
@@ -260,6 +261,7 @@ class ClaudeProvider(TransportProvider):
             found += recent
             if len(recent) < len(batches):
                 break
+            add_cursor(cursors, cursor, self._dialect.provider)
         return found
 
     async def _has_results_of(self, batch: Batch) -> bool:

@@ -21,6 +21,7 @@ from chat_core.options import ChatOptions
 from chat_core.provider import CompletionProvider, OutputSchema, ToolDeclarations
 from chat_core.usage import NO_USAGE, Usage
 
+_MAX_PAGES: Final = 1_000
 _NAME: Final = re.compile("[A-Za-z0-9]{1,48}")
 
 BatchState: TypeAlias = Literal["running", "cancelling", "ended"]
@@ -196,6 +197,23 @@ def require_batch(requests: object, name: object) -> None:
     require_items("requests", requests, BatchRequest, "a sequence of requests from encode_batch_request()")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise argument_error("name", "1 to 48 letters and digits, such as uuid4().hex", name)
+
+
+def add_cursor(cursors: set[str], cursor: str | None, provider: str) -> None:
+    """Add the cursor of the next page of a list of batches to the cursors that were used before.
+
+    Args:
+        cursors: the cursors so far.
+        cursor: cursor of the next page, or `None` or an empty string after the last page.
+        provider: name of the provider, for the error message.
+
+    Raises:
+        InvalidResponseError: the server repeats a cursor, or the list has more than 1,000 pages.
+    """
+    if cursor and (cursor in cursors or len(cursors) >= _MAX_PAGES):
+        msg = f"{provider}: the list of batches does not end: page {len(cursors) + 1} is followed by {cursor[:60]!r}"
+        raise errors.InvalidResponseError(msg)
+    cursors.add(cursor or "")
 
 
 def request_id(name: str, index: int) -> str:

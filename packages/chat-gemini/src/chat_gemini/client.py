@@ -12,7 +12,7 @@ from typing import Final, Literal, Self, TypeVar, final
 from urllib.parse import quote, urlsplit
 
 from chat_core.arguments import require_type
-from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus, require_batch
+from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus, add_cursor, require_batch
 from chat_core.errors import InvalidResponseError, ProviderError, UnsupportedOptionError, UsageError
 from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Turn
@@ -256,7 +256,11 @@ class GeminiProvider(_Client):
             ),
         )
         response = await self.fetch_response(replace(start, path=f"/upload{start.path}"))
-        url = urlsplit(response.headers.get("x-goog-upload-url", ""))
+        try:
+            url = urlsplit(response.headers.get("x-goog-upload-url", ""))
+        except ValueError as error:
+            msg = f"{provider}: the upload URL is not valid: {error}"
+            raise InvalidResponseError(msg, path="x-goog-upload-url") from error
         if url.netloc != start.host or url.scheme != start.scheme:
             msg = f"{provider}: the upload URL must be on {start.host}, not on {url.netloc!r}"
             raise InvalidResponseError(msg, path="x-goog-upload-url")
@@ -275,6 +279,7 @@ class GeminiProvider(_Client):
         """
         del requests, size, since
         token, query = "", ""
+        tokens: set[str] = set()
         while True:
             request = self._get(f"/batches?pageSize={PAGE_SIZE}{query}")
             batches, token = await self.fetch_decoded(request, partial(decode_list, provider=self._dialect.provider))
@@ -283,6 +288,7 @@ class GeminiProvider(_Client):
                     return Batch(id_, name)
             if not token:
                 return None
+            add_cursor(tokens, token, self._dialect.provider)
             query = f"&pageToken={quote(token, safe='')}"
 
     async def batch_status(self, batch: Batch) -> BatchStatus:

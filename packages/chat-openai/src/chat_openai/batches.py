@@ -34,7 +34,7 @@ WINDOW: Final = "24h"
 PAGE_SIZE: Final = 100
 """Number of batches in one page of the list, which is the maximum of the API."""
 
-STATES: Final[Mapping[object, tuple[BatchState, BatchOutcome | None]]] = {
+STATES: Final[Mapping[str, tuple[BatchState, BatchOutcome | None]]] = {
     "validating": ("running", None),
     "in_progress": ("running", None),
     "finalizing": ("running", None),
@@ -104,7 +104,7 @@ def decode_status(body: bytes, provider: str) -> BatchStatus:
         InvalidResponseError: the response is not a batch, or its state is unknown.
     """
     batch = parse_object(body, provider)
-    state, outcome = STATES.get(batch.get("status"), (None, None))
+    state, outcome = STATES.get(str(batch.get("status")), (None, None))
     if state is None:
         msg = (
             f"{provider}: the batch has the unknown state {batch.get('status')!r}; a newer version of this library may "

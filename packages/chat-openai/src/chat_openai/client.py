@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from chat_completions import CompletionsOptions, CompletionsProvider
 from chat_core.arguments import require_type
-from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus, require_batch
+from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus, add_cursor, require_batch
 from chat_core.errors import UnsupportedOptionError
 from chat_core.messages import Messages, Turn
 from chat_core.options import ChatOptions, ProviderOptions
@@ -210,6 +210,7 @@ class _BatchingProvider(_ChatProvider[WireT]):
         """
         del requests, size, since
         cursor: str | None = ""
+        cursors: set[str] = set()
         while cursor is not None:
             after = f"&after={quote(cursor, safe='')}" if cursor else ""
             request = self._get(f"/batches?limit={PAGE_SIZE}{after}")
@@ -217,6 +218,7 @@ class _BatchingProvider(_ChatProvider[WireT]):
             for id_, found in batches:
                 if found == name:
                     return Batch(id_, name)
+            add_cursor(cursors, cursor, self.metadata.name)
         return None
 
     async def batch_status(self, batch: Batch) -> BatchStatus:
