@@ -61,7 +61,7 @@ nox.options.sessions = ["tests"]
 nox.needs_version = ">=2026.4"
 
 
-def _offer_every_pyenv_version() -> None:
+def _select_every_pyenv_version() -> None:
     """Set PYENV_VERSION to every installed supported Python, the running version first.
 
     A pyenv shim such as `python3.12` fails unless its version is selected, and the shim that started this process
@@ -78,11 +78,11 @@ def _offer_every_pyenv_version() -> None:
         os.environ["PYENV_VERSION"] = ":".join(sorted(served, key=lambda version: version != today))
 
 
-_offer_every_pyenv_version()
+_select_every_pyenv_version()
 
 
 @functools.cache
-def _tell_uv_what_pip_knows() -> None:
+def _configure_uv_like_pip() -> None:
     """Configure uv with the package index and certificates of pip. Cached, because asking pip takes half a second."""
     command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
     answer = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -103,7 +103,7 @@ def _install(session: nox.Session, *groups: str, workspace: bool = True) -> None
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == state:
         return
     stamp.unlink(missing_ok=True)
-    _tell_uv_what_pip_knows()
+    _configure_uv_like_pip()
     # The commands are not logged, because the list of packages would fill a terminal.
     session.log(f"install locked packages: {', '.join(groups)}")
     locks = [f"--requirement={LOCKS / group}.txt" for group in groups]
@@ -141,7 +141,7 @@ def _on_every_core(words: Sequence[str]) -> tuple[str, ...]:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """A local model requests a call, the user decides. Also `demo agent`, `memory`, `pipeline` and `service`."""
+    """Run the approval demo with a local model, or `demo agent`, `memory`, `pipeline` or `service`."""
     _install(session, "model")
     others = (["agent"], ["memory"], ["pipeline"], ["service"])
     name, *words = session.posargs if session.posargs[:1] in others else ["approval", *session.posargs]
@@ -154,7 +154,7 @@ def demo(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def first(session: nox.Session) -> None:
-    """The commands of docs/start.md, run in a fresh copy with plain pip until the model has responded."""
+    """Run the commands of docs/start.md in a fresh copy with plain pip, until the model has responded."""
     page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
     commands, program, promised = (_first_block(session, page, kind) for kind in ("console", "python", "text"))
     took: dict[str, float] = {}
@@ -164,10 +164,10 @@ def first(session: nox.Session) -> None:
         for line in commands.replace("\\\n", " ").splitlines():
             _step(session, clone, line, took)
         # At a prompt, a blank line ends a block.
-        told = _step(session, clone, ".venv/bin/python -m asyncio", took, typed=f"{program}\n")
-    if not re.search(".*".join(map(re.escape, promised.strip().split("…"))), told, re.DOTALL):
-        session.error(f"the page promises {promised.strip()!r}, and this came:\n{told}")
-    session.log(told.strip("> \n"))  # without the prompts
+        output = _step(session, clone, ".venv/bin/python -m asyncio", took, typed=f"{program}\n")
+    if not re.search(".*".join(map(re.escape, promised.strip().split("…"))), output, re.DOTALL):
+        session.error(f"the page shows {promised.strip()!r}, but the output is:\n{output}")
+    session.log(output.strip("> \n"))  # without the prompts
     for line, seconds in took.items():
         session.log(f"{seconds:6.1f} s  {line}")
     session.log(f"{sum(took.values()):6.1f} s  in all, from a bare clone to the first answer")
@@ -200,14 +200,14 @@ def _step(session: nox.Session, clone: Path, line: str, took: dict[str, float], 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Every test that needs no third-party server, on this Python and on every core."""
+    """Run every test that needs no third-party server, on this Python and on every core."""
     _install(session, "tests", "model", "lint")
     _pytest(session, *_on_every_core(session.posargs), *_without_dbos(session), *session.posargs)
 
 
 @nox.session(python=PYTHONS)
 def pythons(session: nox.Session) -> None:
-    """The same tests on the newest Python, and those of the core, the stores and the types on those in between."""
+    """Run all tests on the newest Python, and those of the core, the stores and the types on other versions."""
     _install(session, "tests", "model", "lint")
     words = session.posargs
     if not words and session.python != PYTHONS[-1]:
@@ -217,7 +217,7 @@ def pythons(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def thorough(session: nox.Session) -> None:
-    """Every case of the tests that elsewhere run a sample: kills, cuts, random input. Once per change set."""
+    """Run every case of the tests that otherwise run a sample, such as kills and random input."""
     _install(session, "tests", "model", "lint")
     words = session.posargs or THOROUGH
     _pytest(session, *_on_every_core(words), *_without_dbos(session), *words, env={"CHAT_THOROUGH": "1"})
@@ -225,7 +225,7 @@ def thorough(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def check(session: nox.Session) -> None:
-    """Rules, types, tests and mutants of what differs from the main branch, or from the commit CHAT_SINCE names."""
+    """Run the checks, tests and mutants for files that differ from the main branch, or from CHAT_SINCE."""
     changes = _changes(session)
     files = [file for file in changes["files"] if (ROOT / file).is_file()]
     session.log(f"{len(files)} changed files; packages to test: {', '.join(changes['dependents']) or 'none'}")
@@ -292,7 +292,7 @@ def _without_dbos(session: nox.Session) -> list[str]:
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """The same tests, and the lines and branches that none of them takes. It takes half as long again."""
+    """Run the tests, and report the lines and branches that they do not execute."""
     _install(session, "tests", "model", "lint")
     _pytest(session, *session.posargs, runner=("coverage", "run", "-m", "pytest"))
     session.run("coverage", "report")
@@ -300,7 +300,7 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Pyright and mypy, both strict, on sources, tests and pages; then legal and illegal programs in five checkers."""
+    """Check all code and pages with strict pyright and mypy, and the programs of tests/types with five checkers."""
     _install(session, "tests", "types", "browser", "docs", "servers")
     session.run("pyright", "--pythonpath", str(Path(session.bin) / "python"), *session.posargs)
     # Two packages may have test files of the same name, so each root needs a run of its own.
@@ -326,18 +326,18 @@ def _typed_roots() -> Iterator[list[str]]:
 
 @nox.session(default=False)
 def checkers(session: nox.Session) -> None:
-    """The type corpora with the oldest supported version of each checker."""
+    """Check the programs of tests/types with the oldest supported version of each checker."""
     _install(session, "tests", "types", "tools")
-    _tell_uv_what_pip_knows()
+    _configure_uv_like_pip()
     session.run("python", "tests/types/oldest.py")
 
 
 @nox.session(default=False)
 @nox.parametrize("resolution", ["lowest-direct", "highest"])
 def dependencies(session: nox.Session, resolution: str) -> None:
-    """The tests of every package with the lowest declared, then with the newest, versions of its dependencies."""
+    """Test every package with the lowest declared versions of its dependencies, then with the newest."""
     _install(session, "tests", "model", "lint", "tools")
-    _tell_uv_what_pip_knows()
+    _configure_uv_like_pip()
     projects = [f"--requirement={folder / 'pyproject.toml'}" for folder in PACKAGES.values()]
     editables = [word for folder in PACKAGES.values() for word in ("--editable", str(folder))]
     words = ("--upgrade", "--all-extras", "--no-build-isolation", f"--resolution={resolution}")
@@ -348,7 +348,7 @@ def dependencies(session: nox.Session, resolution: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Ruff's rules and format, the arrows between packages and layers, and what each package declares."""
+    """Check rules and format with Ruff, imports between layers, language, and declared dependencies."""
     _install(session, "tests", "lint", "model")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -358,9 +358,9 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def package(session: nox.Session) -> None:
-    """Each wheel, built from its source archive, installed alone and tested with no source in sight."""
+    """Build each wheel from its source archive, install it alone, and test it without the sources."""
     _install(session, "build", "release", "tools", workspace=False)
-    _tell_uv_what_pip_knows()
+    _configure_uv_like_pip()
     with tempfile.TemporaryDirectory() as folder:
         session.run("uv", "build", "--quiet", "--all-packages", "--no-build-isolation", f"--out-dir={folder}")
         session.run("twine", "check", "--strict", *map(str, sorted(Path(folder).glob("chat_*"))))
@@ -369,7 +369,7 @@ def package(session: nox.Session) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Mistakes in changed files are put back, and the named tests must fail; `--all` of them once per change set."""
+    """Apply the mutants of changed files, or with `--all` every mutant. The tests listed for each must fail."""
     _install(session, "tests")
     words = session.posargs
     if not words:
@@ -381,7 +381,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def servers(session: nox.Session) -> None:
-    """Servers that others wrote (aimock, llmock, llama.cpp), and clients that others wrote for the faces of a run."""
+    """Test with third-party servers (aimock, llmock, llama.cpp), and with third-party clients of our servers."""
     _install(session, "tests", "model", "servers")
     node = _node(session)
     modules = _npm_packages(session, node)
@@ -410,7 +410,7 @@ def _node(session: nox.Session) -> str:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """The pages of the inbox and of front ends, in the Chromium of this machine: CHAT_CHROMIUM, or that on the path."""
+    """Test the pages of the inbox and of front ends in Chromium, from CHAT_CHROMIUM or the path."""
     chromium = os.environ.get("CHAT_CHROMIUM") or shutil.which("chromium")
     if not chromium:
         session.error("there is no Chromium on the path; on Debian, `apt-get install chromium` brings it")
@@ -421,7 +421,7 @@ def browser(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The site, built offline and strict into .nox/site; `docs serve` shows it while pages change."""
+    """Build the site offline into .nox/site. `docs serve` serves it and rebuilds changed pages."""
     _install(session, "docs", "lint")  # ruff formats the signatures
     words = session.posargs or ("build", "--strict", "--site-dir", ".nox/site")
     session.run("mkdocs", *words, env={"NO_MKDOCS_2_WARNING": "1"})
@@ -429,9 +429,9 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Cost of this library compared with raw and third-party clients; a full run writes docs/performance.md."""
-    _install(session)  # what a user installs: packages of the tests would change what is measured
-    _tell_uv_what_pip_knows()
+    """Compare the CPU time with raw and third-party clients. A full run writes docs/performance.md."""
+    _install(session)  # only packages that users install, because others would change the results
+    _configure_uv_like_pip()
     for lock in sorted(LOCKS.glob("peers*.txt")) if "--no-peers" not in session.posargs else ():
         folder = str(ROOT / ".nox" / f"bench-{lock.stem}")
         session.run("uv", "venv", "--quiet", "--allow-existing", f"--python={sys.executable}", folder)
@@ -443,7 +443,7 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def lock(session: nox.Session) -> None:
     """Resolve all dependencies again, for every platform and Python, and write the hashes to requirements/."""
-    _tell_uv_what_pip_knows()
+    _configure_uv_like_pip()
     session.install("uv")
     session.run("uv", "lock", "--upgrade", "--quiet")
     export = ("uv", "export", "--frozen", "--quiet", "--no-header", "--no-annotate", "--format=requirements-txt")
@@ -478,9 +478,9 @@ def lock(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def dev(session: nox.Session) -> None:
-    """Make .venv, with everything an editor wants, from the same locks."""
+    """Create .venv with every package and tool, for an editor."""
     _install(session, "tools", workspace=False)
-    _tell_uv_what_pip_knows()
+    _configure_uv_like_pip()
     session.run("uv", "venv", "--quiet", "--allow-existing", f"--python={sys.executable}", ".venv")
     locks = [f"--requirement={LOCKS / group}.txt" for group in ("runtime", "model", *GROUPS)]
     into = ("uv", "pip", "install", "--quiet", "--python=.venv", "--no-deps")

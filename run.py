@@ -24,7 +24,7 @@ OLDEST = (3, 11)
 def main() -> None:
     """Install nox and uv if they are missing, and run nox with the command-line arguments."""
     if sys.version_info < OLDEST:
-        _go_on_with_a_newer_python()
+        _restart_with_newer_python()
     os.chdir(ROOT)
     tools = ROOT / ".nox" / "tools" / _key()
     if not tools.is_dir():
@@ -67,7 +67,7 @@ def _install(tools: Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _go_on_with_a_newer_python() -> None:
+def _restart_with_newer_python() -> None:
     """Restart this script with the newest supported Python on the path, or exit with an error."""
     for name in ("python3.13", "python3.12", "python3.11"):
         path = shutil.which(name)

@@ -185,7 +185,7 @@ def test_a_session_installs_its_packages_only_if_their_files_have_changed(tmp_pa
         (tmp_path / name).write_text("1")
     names: dict[str, Any] = {
         "Path": Path, "sys": sys, "hashlib": hashlib, "ROOT": tmp_path, "LOCKS": tmp_path,
-        "PACKAGES": {"package": "package"}, "_tell_uv_what_pip_knows": lambda: None,
+        "PACKAGES": {"package": "package"}, "_configure_uv_like_pip": lambda: None,
     }  # fmt: skip
     exec(compile(ast.Module(functions, []), "noxfile.py", "exec"), names)  # noqa: S102 - code of this project
     commands: list[tuple[str, ...]] = []
