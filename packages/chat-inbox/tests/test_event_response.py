@@ -11,11 +11,13 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+import uvicorn
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from chat_inbox import event_response
+from chat_inbox.__main__ import listen
 from chat_inbox.event_response import EventResponse, OpenStreams, Write, encode_event
-from starlette.types import Message
+from starlette.types import Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
 WAIT = 20
@@ -205,6 +207,7 @@ class StoppingServer:
     """A server of uvicorn that has received a signal, and whose signal handler is one of its methods."""
 
     should_exit = False
+    servers = ()
 
     def handle_exit(self, _number: int, _frame: object) -> None:
         raise AssertionError
@@ -230,6 +233,38 @@ async def test_open_streams_end_when_the_server_stops(server: StoppingServer) ->
         group.cancel_scope.cancel()
 
     assert len(connection.bodies) == 1
+
+
+async def read_response(port: int) -> bytes:
+    stream = await anyio.connect_tcp("127.0.0.1", port)
+    async with stream:
+        await stream.send(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+        return b"".join([data async for data in stream])
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # uvicorn needs it
+async def test_open_streams_end_when_the_server_has_served_the_maximum_number_of_requests() -> None:
+    streams, requests = OpenStreams(), list[str]()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        requests.append(scope["path"])
+        send_events = send_one_and_wait if len(requests) == 1 else send_one
+        await EventResponse(send_events, streams)(scope, receive, send)
+
+    async def open_next_when_open(port: int) -> None:
+        while not requests:
+            await checkpoint()
+        await read_response(port)
+
+    with listen(0) as listener, anyio.fail_after(WAIT):
+        port = listener.getsockname()[1]
+        config = uvicorn.Config(app, log_level="warning", lifespan="off", ws="none", limit_max_requests=1)
+        async with running(streams), anyio.create_task_group() as group:
+            group.start_soon(read_response, port)
+            group.start_soon(open_next_when_open, port)
+            await uvicorn.Server(config).serve(sockets=[listener])
+
+    assert len(requests) == 2
 
 
 async def test_a_stream_that_only_this_process_has_continues_to_its_end_when_the_server_stops(

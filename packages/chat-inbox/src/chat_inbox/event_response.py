@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeAlias, final
 
@@ -181,9 +182,13 @@ class OpenStreams:
 
 
 def _is_server_stopping() -> bool:
-    """Return whether uvicorn has received a signal to stop. It waits for open responses before it closes the lifespan.
+    """Return whether uvicorn stops: it has received a signal, or has served the maximum number of requests.
 
-    Applications are not notified, but the signal handler is a method of the server.
+    Uvicorn waits for open responses before it closes the lifespan, and does not notify applications. However, its
+    handler of the signal is a method of the server.
     """
     server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
-    return getattr(server, "should_exit", False) is True
+    if getattr(server, "should_exit", False) is True:
+        return True
+    listeners: Sequence[asyncio.Server] = getattr(server, "servers", ())
+    return bool(listeners) and not any(listener.is_serving() for listener in listeners)
