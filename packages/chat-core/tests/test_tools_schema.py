@@ -360,12 +360,20 @@ def test_many_or_long_problems_are_truncated() -> None:
     assert all(len(problem) < 200 for problem in problems)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}, "\ud83d"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}, "\ud83d", date(2026, 1, 2), b"bytes"])
 def test_argument_that_is_not_json_raises(value: object) -> None:
     def tool(value: Any) -> None: ...
 
     with pytest.raises(InvalidArgumentsError, match=r"not JSON|not valid"):
         arguments_of(tool).values({"value": value})
+
+
+def test_argument_with_a_name_that_is_not_text_raises() -> None:
+    def tool(value: Any) -> None: ...
+
+    arguments: Any = {("value",): 1}
+    with pytest.raises(InvalidArgumentsError, match="not JSON"):
+        arguments_of(tool).values(arguments)
 
 
 def test_infinite_number_is_reported_as_a_problem() -> None:

@@ -67,7 +67,7 @@ class Usage:
         )
 
     def __bool__(self) -> bool:
-        return self != NO_USAGE
+        return self is not NO_USAGE and self != NO_USAGE
 
     def __str__(self) -> str:
         return f"{self.input_tokens} in, {self.output_tokens} out"

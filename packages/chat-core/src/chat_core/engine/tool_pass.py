@@ -352,7 +352,7 @@ class ToolPass(Generic[PauseT]):
         tool, before, now = ready.tool, ready.tool.status, self._plan.settings.now()
         if isinstance(before, Running):
             running = tool.again(now)
-        elif isinstance(ready.definition, InnerChat) and tool.inner is None:
+        elif tool.inner is None and isinstance(ready.definition, InnerChat):
             running = tool.start(now, inner=ready.definition.begin(ready.arguments))
         else:
             running = tool.start(now)

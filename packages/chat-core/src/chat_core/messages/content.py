@@ -160,6 +160,8 @@ class Turn:
     @property
     def settled(self) -> bool:
         """Whether all tool calls are resolved. Such a turn cannot change any more."""
+        if self.encodings is not None:
+            return True
         for part in self.parts:  # noqa: SIM110 - a loop is faster, and a history has thousands of turns
             if isinstance(part, Tool) and not part.resolved:
                 return False
