@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING, final
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias, final
 
 import aiohttp
 from chat_core.arguments import require_type
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES = 65536
 _AUTOMATIC_HEADERS = ("Content-Type",)
+_MAX_TEMPLATES = 64
+"""The maximum number of cached templates. When it is reached, the cache is cleared."""
+
+_TemplateKey: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...], str]
+"""Scheme, host, path, headers and accepted encodings of a request."""
+
+_Template: TypeAlias = tuple[URL, list[tuple[str, str]], tuple[str, ...] | None]
+"""URL and headers of a request, and the headers that aiohttp must not add."""
 
 
 @final
@@ -93,6 +102,7 @@ class AiohttpTransport(HttpTransport):
         self._session = session
         self._is_decoded = session is not None and session.auto_decompress
         self._sessions = PerEventLoop[LoopSession](lambda sessions: LoopSession(make(), sessions))
+        self._templates: dict[_TemplateKey, _Template] = {}
         self._proxies = Proxies(trust_env=trust_env and session is None and proxy is None)
 
     def __repr__(self) -> str:
@@ -110,21 +120,43 @@ class AiohttpTransport(HttpTransport):
     async def _open(self, request: Request, accept_encoding: str) -> AiohttpResponse:
         """Implement `HttpTransport._open`."""
         require_asyncio("AiohttpTransport")
-        headers = _headers_to_send(request, accept_encoding)
+        url, headers, not_added = self._template(request, accept_encoding)
         session = self._session or self._sessions.get().session
         idle = request.timeouts.idle
         response = await session.request(
             request.method,
-            _unquoted_url(request),
+            url,
             headers=headers,
             data=request_data(request.body, idle),
-            skip_auto_headers=_AUTOMATIC_HEADERS,
+            skip_auto_headers=not_added,
             allow_redirects=False,
             raise_for_status=False,
             proxy=self._proxies.get(request.scheme, request.host),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect, sock_read=idle),
+            timeout=_client_timeout(request.timeouts.connect, idle),
         )
         return AiohttpResponse(response, is_decoded=self._is_decoded)
+
+    def _template(self, request: Request, accept_encoding: str) -> _Template:
+        """Return the URL and the headers of a request. They are cached, because most requests of a provider share them.
+
+        Raises:
+            TransportError: the URL is invalid, or a header contains characters that HTTP does not allow.
+        """
+        key = (request.scheme, request.host, request.path, request.headers, accept_encoding)
+        template = self._templates.get(key)
+        if template is None:
+            headers = _headers_to_send(request, accept_encoding)
+            has_type = any(name.lower() == "content-type" for name, _ in headers)
+            template = (_unquoted_url(request), headers, None if has_type else _AUTOMATIC_HEADERS)
+            if len(self._templates) >= _MAX_TEMPLATES:
+                self._templates.clear()
+            self._templates[key] = template
+        return template
+
+
+@lru_cache(_MAX_TEMPLATES)
+def _client_timeout(connect: float | None, idle: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle)
 
 
 def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, str]]:
