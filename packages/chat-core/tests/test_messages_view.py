@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from datetime import UTC, datetime
 
@@ -433,3 +434,13 @@ def test_recalled_part_without_notes_is_not_sent() -> None:
 
     assert shown(messages) == ["q1"]
     assert messages.view().ignored == []
+
+
+def test_conversation_with_a_view_is_freed_without_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        Messages.from_user("Hi").view()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

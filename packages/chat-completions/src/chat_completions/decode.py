@@ -335,7 +335,8 @@ class StreamDecoder(EventDecoder):
             for name in EXTRA_FIELDS:
                 if value := chunk.get(name):
                     self._extra[name] = value
-        self._usage = self._usage or mapping(chunk.get("x_groq")).get("usage")
+        if not self._usage:
+            self._usage = mapping(chunk.get("x_groq")).get("usage")
 
     def _read_choice_end(self, choice: Any) -> None:  # noqa: ANN401 - JSON
         """Store the finish reason, usage and log probabilities of a choice.
@@ -355,9 +356,10 @@ class StreamDecoder(EventDecoder):
                     self._extra[name] = value
         if usage := choice.get("usage"):
             self._update_usage(usage)  # Moonshot reports usage in the choice
-        for name, tokens in require_object(choice.get("logprobs") or {}, "choices[0].logprobs").items():
-            if is_list(tokens):
-                self._logprobs.setdefault(name, []).extend(tokens)
+        if logprobs := choice.get("logprobs"):
+            for name, tokens in require_object(logprobs, "choices[0].logprobs").items():
+                if is_list(tokens):
+                    self._logprobs.setdefault(name, []).extend(tokens)
 
     def _update_usage(self, usage: Any) -> None:  # noqa: ANN401 - JSON
         """Update the stored usage with cumulative counts. A missing or zero count keeps its previous value."""
@@ -384,7 +386,7 @@ class StreamDecoder(EventDecoder):
         if self._last_chunk is not None:
             self._read_extra(self._last_chunk)
         extra = dict(self._extra)
-        if any(self._logprobs.values()):
+        if self._logprobs and any(self._logprobs.values()):
             extra["logprobs"] = {name: tokens for name, tokens in self._logprobs.items() if tokens}
         if self._alternatives:
             extra["choices"] = self._alternative_fields()

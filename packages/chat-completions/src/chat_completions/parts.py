@@ -96,7 +96,10 @@ def content_part(part: Part, dialect: Dialect) -> Json:
         UnsupportedPartError: the API has no content part for `part`.
     """
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text} | _extra_part_fields(own_data(part.opaque, dialect.provider))
+        text: Json = {"type": "text", "text": part.text}
+        if part.opaque is None:
+            return text
+        return text | _extra_part_fields(own_data(part.opaque, dialect.provider))
     if isinstance(part, Structured):
         return {"type": "text", "text": dumps(part.value)}
     if isinstance(part, File):

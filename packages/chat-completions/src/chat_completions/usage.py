@@ -28,8 +28,7 @@ def read_usage(raw: object) -> Usage:
     return Usage(
         input_tokens=counts.get("prompt_tokens", 0),
         output_tokens=output,
-        cache_read_tokens=inputs.get("cached_tokens", 0)
-        or next((counts[name] for name in CACHE_READ if counts.get(name)), 0),
+        cache_read_tokens=inputs.get("cached_tokens", 0) or next(filter(None, map(counts.get, CACHE_READ)), 0),
         cache_write_tokens=inputs.get("cache_write_tokens", 0) or counts.get("cache_creation_input_tokens", 0),
         reasoning_tokens=reasoning,
     )

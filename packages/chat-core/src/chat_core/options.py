@@ -167,7 +167,7 @@ class ChatOptions:
         """
         require_text(provider=provider)
         for name in names:
-            if name not in tuple(self.__dataclass_fields__):
+            if not isinstance(name, str) or name not in _ALLOWED:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
                 raise argument_error("names", "names of options, such as 'seed'", name)
             value: object = getattr(self, name)
             if value is not None:

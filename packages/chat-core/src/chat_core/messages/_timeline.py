@@ -71,14 +71,13 @@ class Timeline:
     that changes the view. Recalled notes belong to the live turn that they precede.
 
     Attributes:
-        whole: view that contains every turn. It is valid if all turns are live.
         ignored: parts that have no effect, because they do not match the turns before them.
     """
 
     __slots__ = (
         "_boundaries", "_cached", "_last_user", "_live", "_previous", "_read", "_recalled", "_rewinds",
         "_run_may_begin_view", "_sizes", "_summaries", "_systems", "_turns", "_user_boundaries", "_user_run",
-        "ignored", "whole",
+        "ignored",
     )  # fmt: skip
 
     def __init__(self, turns: Sequence[tuple[Role, Turn]]) -> None:
@@ -88,7 +87,6 @@ class Timeline:
             turns: turns of the history, each with its role. The caller may append turns to this list later.
         """
         self._turns = turns
-        self.whole: View = View(turns=turns, timeline=self)
         self.ignored: list[Summary | Rewind | Recalled] = []
         self._read = 0
         self._rewinds = 0

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chat_core.messages._timeline import Timeline
-from chat_core.messages.view import is_view_turn
+from chat_core.messages.view import View, is_view_turn
 
 if TYPE_CHECKING:
     from chat_core.messages.content import Role, Turn
     from chat_core.messages.parts import Recalled
-    from chat_core.messages.view import View
 
 
 class ViewedTurns:
     """Turns of a conversation with their roles, and the view of these turns that a model receives."""
 
-    __slots__ = ("_chosen", "_has_view_turns", "_timeline", "_turns")
+    __slots__ = ("_chosen", "_has_view_turns", "_timeline", "_turns", "_whole")
 
     def __init__(self) -> None:
         self._turns: list[tuple[Role, Turn]] = []
         self._timeline: Timeline | None = None
+        self._whole: View | None = None  # the view that contains every turn
         self._chosen: View | None = None
         self._has_view_turns = False
 
@@ -35,7 +35,7 @@ class ViewedTurns:
         self._turns = turns
         for _, turn in turns:
             turn.owned = True
-        self._timeline = None
+        self._timeline = self._whole = None
         self._has_view_turns = any(turn.by is not None and is_view_turn(turn) for _, turn in turns)
 
     def view(self, chosen: View | None = None) -> View:
@@ -51,12 +51,13 @@ class ViewedTurns:
         Raises:
             UsageError: the view cannot begin at the chosen offset.
         """
-        timeline = self._get_timeline()
         if chosen is None:
             chosen = self._chosen
-        if chosen is None and not self._has_view_turns:
-            return timeline.whole
-        return timeline.view(chosen)
+        if chosen is not None or self._has_view_turns:
+            return self._get_timeline().view(chosen)
+        if self._whole is None:
+            self._whole = View(turns=self._turns, timeline=self._get_timeline())
+        return self._whole
 
     def choose_view(self, chosen: View | None) -> None:
         """Set the view that a context policy chose, which `view()` uses until the run ends. The engine calls this."""

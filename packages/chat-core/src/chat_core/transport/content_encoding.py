@@ -23,7 +23,9 @@ ACCEPT_ENCODING: Final = "gzip, deflate"
 
 def content_encoding(headers: Headers) -> str:
     """Return the content encoding that the headers declare; `identity` if they declare none."""
-    return headers.get("content-encoding", "").strip().lower() or "identity"
+    if "content-encoding" not in headers:
+        return "identity"
+    return headers["content-encoding"].strip().lower() or "identity"
 
 
 def decoder_for(headers: Headers) -> Decoder | None:

@@ -296,12 +296,13 @@ class HttpTransport(ABC):
             UsageError: the transport does not support the running event loop, or the address of the request contains a
                 control character.
         """
-        response = await self._open_response(request, ACCEPT_ENCODING)
+        errors = self._errors(request, response_started=False)
+        response = await self._open_response(request, ACCEPT_ENCODING, errors)
         try:
             is_error = not is_success(response.status)
             if not is_error:
                 _check_encoding(response, request)
-            with self._errors(request, response_started=True):
+            with errors:
                 data = await read_body(
                     response,
                     describe(request),
@@ -327,8 +328,8 @@ class HttpTransport(ABC):
                 control character.
         """
         # With compression, a server may delay events to compress them together.
-        response = await self._open_response(request, "identity")
-        errors = self._errors(request, response_started=True)
+        errors = self._errors(request, response_started=False)
+        response = await self._open_response(request, "identity", errors)
 
         async def drain(batch: list[Event]) -> None:
             if batch and request.is_last(batch[-1]):
@@ -352,19 +353,21 @@ class HttpTransport(ABC):
             finally:
                 await response.aclose()
 
-    async def _open_response(self, request: Request, accept_encoding: str) -> HttpResponse:
-        """Check the address, send the request and return the response.
+    async def _open_response(self, request: Request, accept_encoding: str, errors: ErrorTranslation) -> HttpResponse:
+        """Check the address, send the request, return the response and set `errors.response_started`.
 
         Exceptions of the HTTP library become `TransportError`. Frames of the HTTP library and of `_open()` are removed
         from the traceback of a `TransportError`, because their local variables hold credentials.
         """
         require_valid_address(request)
         try:
-            with self._errors(request, response_started=False):
-                return await self._open(request, accept_encoding)
+            with errors:
+                response = await self._open(request, accept_encoding)
         except TransportError as error:
             drop_frames(error)
             raise
+        errors.response_started = True
+        return response
 
     async def _check_stream(self, response: HttpResponse, request: Request) -> None:
         """Raise `TransportError` if the response is not a stream with the requested framing."""

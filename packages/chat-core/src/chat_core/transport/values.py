@@ -40,7 +40,8 @@ class Headers(Mapping[str, str]):
     def __init__(self, items: Sequence[tuple[str, str]] | Mapping[str, str] = ()) -> None:
         self._fields: dict[str, str] = {}
         try:
-            for name, value in items.items() if isinstance(items, Mapping) else items:
+            # `list` first: the check for `Mapping` is slow.
+            for name, value in items if isinstance(items, list) or not isinstance(items, Mapping) else items.items():
                 key = name.lower()
                 self._fields[key] = f"{self._fields[key]}, {value}" if key in self._fields else value
         except (AttributeError, TypeError, ValueError) as error:  # checks of each item would slow down each request
@@ -49,6 +50,9 @@ class Headers(Mapping[str, str]):
 
     def __getitem__(self, name: str, /) -> str:
         return self._fields[name.lower()]
+
+    def __contains__(self, name: object, /) -> bool:
+        return isinstance(name, str) and name.lower() in self._fields
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._fields)

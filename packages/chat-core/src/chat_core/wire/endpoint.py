@@ -28,6 +28,8 @@ STREAM_HEADERS: Final[Mapping[Framing, tuple[tuple[str, str], ...]]] = {
 
 MAX_CONNECT_TIMEOUT: Final = 10.0
 
+_DEFAULT_TIMEOUTS: Final = Timeouts()
+
 FORBIDDEN_CHARACTERS: Final = re.compile(r"[\0-\x20\x7f]")
 """Characters that are invalid in URLs and that some URL parsers remove silently."""
 
@@ -155,7 +157,7 @@ class Endpoint:
             f"{self.path}{path}{query}",
             (STREAM_HEADERS[framing] if stream else JSON_HEADERS) + headers + self.headers,
             body,
-            Timeouts() if timeout is None else Timeouts(min(timeout, MAX_CONNECT_TIMEOUT), timeout),
+            _DEFAULT_TIMEOUTS if timeout is None else Timeouts(min(timeout, MAX_CONNECT_TIMEOUT), timeout),
             framing,
             is_last,
         )
