@@ -157,6 +157,8 @@ class _encoder:  # noqa: N801 - used like a function
 
 def _encode_tools(tools: ToolDeclarations, extras: CompletionsOptions | None, dialect: Dialect) -> bytes:
     """Return the tool declarations as JSON objects joined by commas: the chat's tools, then server-side tools."""
+    if not tools and extras is None:
+        return b""
     if tools and not dialect.tools:
         msg = f"{dialect.provider} does not support tools: remove {', '.join([item.name for item in tools])}"
         raise UnsupportedOptionError(msg)

@@ -39,6 +39,8 @@ class AiohttpResponse(HttpResponse):
     async def aclose(self) -> None:
         """Close the response. Its connection is reused if the whole body was read. May be called more than once."""
         self._body.stop_watching()
+        if self._response.closed:
+            return  # aiohttp closes a response at the end of its body
         connection = self._response.connection
         transport = connection.transport if connection is not None else None
         self._response.close()

@@ -130,7 +130,7 @@ def _require_grant(grant: object) -> Grant:
 
 
 def _index_by_id(grants: Iterable[Grant]) -> dict[str, Grant]:
-    if not isinstance(grants, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(grants, (list, tuple, Iterable)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
         raise argument_error("grants", "a list of Grant objects", cast("object", grants))
     return {_require_grant(grant).id: grant for grant in grants}
 

@@ -183,9 +183,9 @@ class Messages(ViewedTurns):
             require_content(content, Messages._from_stored)
         turns = content.turns
         for turn in turns:
-            own = [self._tools.get(tool.id) is tool for tool in turn.tools]
-            copies = turn.owned and own and not any(own)
-            self.append(content.role, copy_turn(turn, Messages._from_stored) if copies else turn, checked=True)
+            if turn.owned and (tools := turn.tools) and not any(self._tools.get(tool.id) is tool for tool in tools):
+                turn = copy_turn(turn, Messages._from_stored)  # noqa: PLW2901 - tool calls belong to one conversation
+            self.append(content.role, turn, checked=True)
         if content.extra and turns:
             last = self._contents[-1]
             last.extra = {**(last.extra or {}), **content.extra}
