@@ -64,6 +64,26 @@ async def test_send_and_stream_use_the_requested_method(method: str) -> None:
     assert [(asked.method, asked.path) for asked in server.exchanges] == [(method, "/version"), (method, "/events")]
 
 
+async def test_requests_with_other_keys_or_paths_are_sent_as_they_are() -> None:
+    transport = AiohttpTransport()
+    expected = [(f"/v1/{number % 5}", f"key-{number}") for number in (*range(70), 0)]
+    with LoopbackServer(lambda exchange: exchange.answer(200, {}, b"")) as server:
+        for path, key in expected:
+            await transport.send(Request("POST", "http", server.host, path, (("x-key", key),), b"{}"))
+        await transport.aclose()
+    assert [(asked.path, asked.headers["x-key"]) for asked in server.exchanges] == expected
+
+
+@pytest.mark.parametrize("content_type", [(), (("Content-Type", "application/json"),)])
+async def test_the_content_type_is_sent_only_if_the_request_has_one(content_type: tuple[tuple[str, str], ...]) -> None:
+    transport = AiohttpTransport()
+    with LoopbackServer(lambda exchange: exchange.answer(200, {}, b"")) as server:
+        await transport.send(Request("POST", "http", server.host, "/v1", content_type, b"{}"))
+        await transport.aclose()
+    [asked] = server.exchanges
+    assert asked.headers.get("content-type") == (content_type[0][1] if content_type else None)
+
+
 @pytest.mark.parametrize("limit", [None, 1000])
 async def test_a_compressed_response_is_decoded(limit: int | None) -> None:
     def handler(exchange: Exchange) -> None:
