@@ -148,6 +148,7 @@ class _Provider(TransportProvider):
 
     def transport_error(self, error: TransportError) -> ChatError:
         """Return the `ChatError` for a transport failure, with the vendor's hint if no connection could be made."""
+        require_type("error", error, TransportError, "a TransportError")
         return error_without_response(error, self._dialect.provider, self._hint, self._error_patterns)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Final, TypeAlias, final
 
+from chat_core.arguments import require_type
 from chat_core.errors import TransportError
 from chat_core.transport import Request, Transport, TransportExchange, TransportMiddleware
 from opentelemetry.metrics import MeterProvider, get_meter
@@ -62,6 +63,7 @@ class TracingTransport(TransportMiddleware):
     @contextmanager
     def around(self, exchange: TransportExchange, /) -> Generator[None]:
         """Start a span, add its trace context to the request, and end the span together with the exchange."""
+        require_type("exchange", exchange, TransportExchange, "a TransportExchange")
         request = exchange.request
         facts = _request_facts(request)
         method = str(facts["http.request.method"])

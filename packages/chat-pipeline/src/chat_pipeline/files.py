@@ -66,6 +66,7 @@ class _FileRuntime(Runtime):
 
     def check(self, config: Mapping[str, JsonValue]) -> Iterator[ConfigProblem]:
         """Yield a problem if the path is invalid or refers to a file outside its folder."""
+        require_type("config", config, Mapping, "a mapping of keys to values")
         path = config.get("path")
         if isinstance(path, str) and not has_expression(path):
             try:

@@ -77,6 +77,7 @@ class Http(Runtime):
 
     def check(self, config: Mapping[str, JsonValue]) -> Iterator[ConfigProblem]:
         """Yield a problem if the URL is not allowed or a header is wrong."""
+        require_type("config", config, Mapping, "a mapping of keys to values")
         url, headers = config.get("url"), config.get("headers")
         if isinstance(url, str) and not has_expression(url):
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, cast, final
 
+from chat_core.arguments import require_type
 from chat_core.concurrency import finish_in_thread
 from chat_core.json import JsonValue
 
@@ -38,6 +39,7 @@ class Python(Runtime):
 
     def check(self, config: Mapping[str, JsonValue]) -> Iterator[ConfigProblem]:
         """Yield a problem if the program contains a template, which would turn data into code, or is too long."""
+        require_type("config", config, Mapping, "a mapping of keys to values")
         program = config.get("program")
         if has_expression(program):
             yield ("program",), "'program' must not contain {{ }}: use the variables input and tasks"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final, TypeAlias, cast, final
 
-from chat_core.arguments import require_text
+from chat_core.arguments import require_text, require_type
 from chat_core.json import JsonValue
 
 from chat_pipeline.errors import TaskError
@@ -195,6 +195,7 @@ class Transform(Runtime):
 
     def check(self, config: Mapping[str, JsonValue]) -> Iterator[ConfigProblem]:
         """Yield a problem if not exactly one key is present, and for each invalid expression."""
+        require_type("config", config, Mapping, "a mapping of keys to values")
         if len(config.keys() & self.fields.keys()) != 1:
             yield (), "config needs exactly one of the keys 'path', 'template' and 'mappings'"
         if not isinstance(config.get("template", ""), str):
@@ -214,6 +215,7 @@ class Transform(Runtime):
 
     def prepare(self, config: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return a configuration in which the expressions are templates."""
+        require_type("config", config, Mapping, "a mapping of keys to values")
         mappings = config.get("mappings")
         if isinstance(mappings, dict):
             return {"mappings": {key: f"{{{{ {value} }}}}" for key, value in mappings.items()}}

@@ -10,6 +10,7 @@ from typing import Generic, Never, TypeAlias, cast, final
 
 from typing_extensions import TypeVar
 
+from chat_core.arguments import require_type
 from chat_core.clock import to_utc
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall
@@ -52,6 +53,7 @@ class Execute(Action[Never]):
 
     def pause(self, wait: Wait, /) -> Never:
         """Raise `AssertionError`: only actions that make a call wait can pause a run."""
+        require_type("wait", wait, Wait, "the Wait of a call")
         msg = f"the policy executes the call {wait.tool_id!r}, so the call does not wait and cannot pause the run"
         raise AssertionError(msg)
 
@@ -68,6 +70,7 @@ class Reject(Withhold[Never]):
 
     def pause(self, wait: Wait, /) -> Never:
         """Raise `AssertionError`: only actions that make a call wait can pause a run."""
+        require_type("wait", wait, Wait, "the Wait of a call")
         msg = f"the policy rejects the call {wait.tool_id!r}, so the call does not wait and cannot pause the run"
         raise AssertionError(msg)
 

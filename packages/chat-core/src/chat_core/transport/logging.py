@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import final
 
+from chat_core.arguments import require_type
 from chat_core.errors import TransportError
 from chat_core.transport.middleware import TransportExchange, TransportMiddleware
 from chat_core.transport.protocol import Transport
@@ -46,6 +47,7 @@ class LoggingTransport(TransportMiddleware):
     @contextmanager
     def around(self, exchange: TransportExchange, /) -> Generator[None]:
         """Log the exchange when the context exits."""
+        require_type("exchange", exchange, TransportExchange, "a TransportExchange")
         try:
             yield
         finally:

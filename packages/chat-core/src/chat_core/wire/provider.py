@@ -260,6 +260,7 @@ class TransportProvider:
         By default, an error with a status is passed to `response_error()`. Other errors become a `NetworkError`, a
         `RequestTimeoutError` or an `InvalidResponseError`.
         """
+        require_type("error", error, TransportError, "a TransportError")
         if error.kind == "status" and error.status is not None:
             return self.response_error(error.status, error.headers, error.body)
         return translate_transport_error(error, self._metadata.name)

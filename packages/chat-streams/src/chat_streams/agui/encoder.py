@@ -8,6 +8,7 @@ from typing import Any, Final, cast, final
 
 from chat_core import AnyChat
 from chat_core.approvals import escape_invisible
+from chat_core.arguments import require_type
 from chat_core.events import (
     AttemptReset,
     Done,
@@ -107,6 +108,7 @@ class AGUIEncoder:
         self._decider = decider
         self._shared = shared
         self._state = known_state
+        require_type("known_results", known_results, Collection, "a collection of ids of calls")
         self._known_results = frozenset(known_results)
         self._up_to_date = up_to_date
         self._is_stored = is_stored
