@@ -492,3 +492,8 @@ def test_wrong_path_returns_none_for_a_valid_response() -> None:
     assert wrong_path(say("a", "STOP")) is None
     assert wrong_path([say("a"), {"candidates": 7}]) == "candidates"
     assert wrong_path([say("a")]) is None
+
+
+def test_the_index_of_a_candidate_may_be_a_string() -> None:
+    chunks = [chunk({"text": "Hel"}, index="0"), chunk({"text": "lo"}, index="0", finish="STOP")]
+    assert stream(*chunks).text == whole(chunk({"text": "Hello"}, index="0", finish="STOP")).text == "Hello"

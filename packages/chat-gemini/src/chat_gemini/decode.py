@@ -27,7 +27,7 @@ from chat_gemini.options import Dialect
 from chat_gemini.parts import alternative_parts
 from chat_gemini.usage import read_usage
 
-FIRST_INDEXES: Final = (0, None)
+FIRST_INDEXES: Final = (0, None, "0")
 """Values of `index` in the first candidate. Only this candidate becomes the turn."""
 
 MAX_CANDIDATES: Final = 128
