@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,12 +11,16 @@ from typing import Any
 
 import anyio
 from chat_core import (
+    AuthenticationError,
+    ChatError,
     ChatOptions,
     EmbeddingsResponse,
+    File,
     Messages,
     NetworkError,
     OutputSchema,
     ProviderError,
+    Tool,
     ToolDeclarations,
     Turn,
 )
@@ -22,7 +28,7 @@ from chat_core.provider import Delta
 from chat_core.transport import Request, Transport
 from chat_core.wire.shapes import is_object
 
-from .toy import Toy, ToyStream
+from .toy import Decoder, Encoder, Toy, ToyStream
 from .wrong_answers import EMPTY
 from .wrong_providers import fails_at
 
@@ -187,3 +193,48 @@ class RefusesWhenRead(Toy):
                 stream = _RefusedStream.__new__(_RefusedStream)
                 stream.refused = error
             yield stream
+
+
+@fails_at("partial")
+class ForgetsTheTextOfABrokenStream(Toy):
+    """Begins again with an empty response if the connection of a stream breaks."""
+
+    class Streaming(ToyStream):
+        async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
+            try:
+                async for batch in super().__aiter__():
+                    yield batch
+            except ChatError:
+                self.decoder = Decoder()
+                raise
+
+
+@fails_at("error_of_a_gateway")
+class TakesForbiddenForAWrongKey(Toy):
+    """Raises `AuthenticationError` for the status 403 as well as for 401."""
+
+    def kind(self, status: int) -> type[ProviderError]:
+        return AuthenticationError if status == 403 else super().kind(status)
+
+
+@fails_at("files")
+class SendsUrlSafeBase64(Toy):
+    """Encodes files with the alphabet for URLs."""
+
+    class Encoding(Encoder):
+        def file(self, file: File) -> list[dict[str, Any]]:
+            found = super().file(file)
+            return found if file.data is None else [{"look": base64.urlsafe_b64encode(file.data).decode()}]
+
+
+@fails_at("json_results")
+class SendsObjectsAsPython(Toy):
+    """Sends results that are objects with `str()`."""
+
+    class Encoding(Encoder):
+        def result(self, tool: Tool) -> list[dict[str, Any]]:
+            found = super().result(tool)
+            for item in found:
+                if item["result"].startswith("{"):
+                    item["result"] = str(json.loads(item["result"]))
+            return found

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, final
 
-from chat_core.errors import ProviderError, TransportError
+from chat_core.errors import (
+    AuthenticationError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    RateLimitedError,
+    TransportError,
+)
 from chat_core.testing.mock_transport import MockTransport
 
 from chat_testing.conformance.scenario import scenario
@@ -133,6 +140,7 @@ async def error_of_a_gateway(subject: Subject) -> None:
                     fail(
                         f"the error for the body {body!r} with status {status} has retryable={outcome.error.retryable}"
                     )
+        await _require_class_of_status(subject, method)
         outcome = await subject.run(method, Reply(body=LONG_PAGE, status=502))
         if (length := len(str(outcome.error))) > MAX_MESSAGE:
             fail(f"the error of {method}() for a page of {len(LONG_PAGE)} bytes has a message of {length} characters")
@@ -140,6 +148,13 @@ async def error_of_a_gateway(subject: Subject) -> None:
             outcome = await subject.run(method, Reply(status=503, headers={"retry-after": wait}))
             if not isinstance(outcome.error, ProviderError):
                 fail(f"{method}() raised {outcome.error!r} for the header retry-after: {wait}")
+
+
+async def _require_class_of_status(subject: Subject, method: Method) -> None:
+    for status, kind in CLASSES.items():
+        outcome = await subject.run(method, Reply(body=PAGES[0], status=status))
+        if not isinstance(outcome.error, kind):
+            fail(f"{method}() raised {outcome.error!r} for a page with status {status}, and not {kind.__name__}")
 
 
 PAGES: Final = (
@@ -155,6 +170,14 @@ PAGES: Final = (
     b"\xff\xfe",
 )
 """Bodies of error responses that do not follow the format of the API."""
+
+CLASSES: Final[Mapping[int, type[ProviderError]]] = {
+    401: AuthenticationError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    429: RateLimitedError,
+}
+"""Classes of errors whose status says enough, so that a provider needs no body to choose the class."""
 
 LONG_PAGE: Final = b"<html><body>" + b"upstream went away " * 10_000
 MAX_MESSAGE: Final = 10_000

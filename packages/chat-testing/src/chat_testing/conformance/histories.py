@@ -319,7 +319,7 @@ def _attribute_to_another_provider(turn: Turn, name: str) -> Turn:
 async def files(subject: Subject) -> None:
     """The provider sends the files of all user messages, each in its position between the texts."""
     for method in subject.answer_methods:
-        for file in subject.tapes.files:
+        for file in (*subject.tapes.files, *[_with_all_digits(file) for file in subject.tapes.files]):
             sent = await subject.capture_request(
                 Messages.from_user("words before", file, "words behind"), method=method
             )
@@ -329,6 +329,14 @@ async def files(subject: Subject) -> None:
             if -1 in places or places != sorted(places):
                 fail(f"{method}() changes the order of the file {file!r} and the texts around it")
         await _require_all_files(subject, method)
+
+
+def _with_all_digits(file: File) -> File:
+    """Return a file whose base64 has the digits in which the alphabets differ (RFC 4648), or the file if it is text."""
+    if file.data is None or file.kind == "text":
+        return file
+    padding = b"\0" * (-len(file.data) % 3)
+    return replace(file, data=file.data + padding + b"\xfb\xef\xbe\xff\xff\xff")
 
 
 async def _require_all_files(subject: Subject, method: Method) -> None:

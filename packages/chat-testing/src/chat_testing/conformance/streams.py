@@ -131,7 +131,9 @@ FRAMES: Final[Mapping[Framing, tuple[bytes, bytes]]] = {
 @scenario("stream")
 async def partial(subject: Subject) -> None:
     """`partial()` returns the text and the usage received so far, at any time and even after the stream failed."""
-    for index, steps in truncated_streams(subject.text):
+    truncated = truncated_streams(subject.text)
+    broken = [(index, [*steps, TransportError("stream", "reset")]) for index, steps in truncated]
+    for index, steps in (*truncated, *broken):
         provider, transport = subject.serve()
         transport.answer(200, {}, steps)
         texts: list[str] = []

@@ -381,7 +381,7 @@ async def json_results(subject: Subject) -> None:
             if missing := [word for word in words if not sent.contains(word)]:
                 fail(f"the next request of {method}() lacks {missing} of the tool's result {result!r}")
     await _require_different_bodies(subject, ("", 0, False, [], {}))
-    for result, python in ((True, "True"), (None, "None")):
+    for result, python in ((True, "True"), (None, "None"), ({"degrees-there": [17]}, "{'degrees-there'")):
         for method, sent in await _capture_next_requests(subject, subject.tapes.call, _make_resolver(result)):
             if python.encode() in sent.body:
                 fail(f"the next request of {method}() has {python!r} as the result of a tool, which is not JSON")
