@@ -51,7 +51,8 @@ class WrongCodec:
         return [changed for event in self._codec.read(message) for changed in self._change(event)]
 
     def audio(self, data: bytes, /) -> Sequence[str]:
-        return self._codec.audio(data[:-2] if "audio" in self._silent else data)
+        messages = self._codec.audio(data[:-2] if "audio" in self._silent else data)
+        return [*messages, *self._codec.commit()] if "eager" in self._silent else messages
 
     def commit(self) -> Sequence[str]:
         return [] if "commit" in self._silent else self._codec.commit()
@@ -87,7 +88,7 @@ class WrongModel:
         self.metadata = model.metadata
         self.input_format: AudioFormat = model.input_format
         self.output_format: AudioFormat = model.output_format
-        self.is_manual = model.is_manual
+        self.is_manual = model.is_manual and "manual" not in silent
 
     def transport(self) -> DuplexTransport:
         return self._model.transport()
@@ -131,6 +132,13 @@ FAULTS: dict[str, tuple[str, Sequence[str], Change]] = {
     "modalities are not counted": ("speech_is_sent_and_received_as_bytes", [], without_modalities),
     "no response is requested": ("text_is_answered_with_text", ["respond"], unchanged),
     "speech is not committed": ("the_application_ends_the_users_speech", ["commit"], unchanged),
+    "the settings forget who ends the speech": (
+        "the_settings_say_who_ends_the_users_speech",
+        ["detection"],
+        unchanged,
+    ),
+    "the model forgets who ends the speech": ("the_settings_say_who_ends_the_users_speech", ["manual"], unchanged),
+    "a commit follows all audio": ("the_server_ends_the_users_speech", ["eager"], unchanged),
     "the server is not told what was heard": ("speech_that_was_not_heard_is_truncated", ["truncate"], unchanged),
     "the server is told a wrong position": ("speech_that_was_not_heard_is_truncated", ["position"], unchanged),
     "warnings are dropped": ("a_warning_does_not_end_the_session", [], without_warnings),
@@ -157,7 +165,7 @@ async def test_a_wrong_model_fails_the_scenario_of_its_fault(fault: str) -> None
         right = OpenAIRealtime(
             api_key="sk-test-1234567890",
             base_url=f"{base_url}/v1",
-            turn_detection="manual" if manual else "server",
+            turn_detection="manual" if manual and "detection" not in silent else "server",
             output="text" if written else "audio",
         )
         return WrongModel(right, silent, change)

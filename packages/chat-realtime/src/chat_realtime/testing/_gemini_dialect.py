@@ -54,6 +54,11 @@ class GeminiDialect:
         """Implement `Dialect.tools`."""
         return [item["name"] for tool in setup["tools"] for item in tool["functionDeclarations"]]
 
+    def is_manual(self, setup: Json) -> bool:
+        """Implement `Dialect.is_manual`."""
+        detection = setup.get("realtimeInputConfig", {}).get("automaticActivityDetection", {})
+        return bool(detection.get("disabled", False))
+
     def history(self, received: Sequence[Json]) -> Sequence[tuple[str, str]]:
         """Implement `Dialect.history`."""
         turns = [turn for message in received for turn in message.get("clientContent", {}).get("turns", [])]

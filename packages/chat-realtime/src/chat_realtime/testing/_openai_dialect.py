@@ -57,6 +57,10 @@ class OpenAIDialect:
         """Implement `Dialect.tools`."""
         return [tool["name"] for tool in setup["session"]["tools"]]
 
+    def is_manual(self, setup: Json) -> bool:
+        """Implement `Dialect.is_manual`."""
+        return setup["session"]["audio"]["input"].get("turn_detection", {}) is None
+
     def history(self, received: Sequence[Json]) -> Sequence[tuple[str, str]]:
         """Implement `Dialect.history`."""
         items = [message["item"] for message in received if message["type"] == "conversation.item.create"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import anyio
-from chat_core import InvalidResponseError, Messages, NetworkError, TextDelta, Usage
+from chat_core import InvalidResponseError, Messages, NetworkError, TextDelta, Usage, UsageError
 
 from chat_realtime.events import ResponseInterrupted
 from chat_realtime.sessions import (
@@ -118,6 +118,54 @@ async def the_application_ends_the_users_speech(subject: Subject) -> None:
     require([text for _, text, _ in texts(session)] == ["Hello?", "Good day."], f"the history is {texts(session)}")
 
 
+async def the_settings_say_who_ends_the_users_speech(subject: Subject) -> None:
+    """The settings and `is_manual` of the model agree with the application on who ends the user's speech."""
+    for manual in (False, True):
+        sent: list[bool] = []
+        done = anyio.Event()
+
+        async def script(peer: ServerPeer, sent: list[bool] = sent, done: anyio.Event = done) -> None:
+            sent.append(subject.dialect.is_manual(await subject.dialect.start(peer)))
+            done.set()
+
+        async with loopback_server(script) as url:
+            model = subject.model(url, manual=manual)
+            async with connect(model, Bank().chat, Messages()):
+                await done.wait()
+        who = "the application" if manual else "the server"
+        require(sent == [manual], f"the settings of a model for which {who} ends the user's speech say something else")
+        require(model.is_manual is manual, f"is_manual is {model.is_manual}, but {who} ends the user's speech")
+
+
+async def the_server_ends_the_users_speech(subject: Subject) -> None:
+    """With turn detection, no message of the client ends the speech, and `commit()` raises `UsageError`."""
+    dialect, done = subject.dialect, anyio.Event()
+    ends: list[bool] = []
+
+    async def script(peer: ServerPeer) -> None:
+        await dialect.start(peer)
+        await peer.expect(dialect.audio, "audio")
+        await peer.send(*dialect.heard("item_1", "Hello?"), *dialect.begin("resp_1"))
+        await peer.send(*dialect.speak("resp_1", _SPEECH, "Good day."), *dialect.end("resp_1"))
+        first = next(index for index, message in enumerate(peer.received) if dialect.audio(message))
+        await peer.expect(lambda message: dialect.text(message) == "And now?", "the message after the speech")
+        ends.extend(dialect.is_commit(message) for message in peer.received[first:])
+        done.set()
+
+    async with loopback_server(script) as url, connect(subject.model(url), Bank().chat, Messages()) as session:
+        await session.send_audio(bytes(480))
+        await read_until(session, ResponseEnded)
+        await session.send_text("And now?")
+        await done.wait()
+        try:
+            await session.commit()
+        except UsageError:
+            pass
+        else:
+            require(condition=False, message="commit() was accepted, although the server ends the user's speech")
+    require(not any(ends), "the client ended the speech, although the server detects its end")
+
+
 async def speech_that_was_not_heard_is_truncated(subject: Subject) -> None:
     """After an interruption, the history and the server keep only the part of the speech that the user heard."""
     dialect = subject.dialect
@@ -228,6 +276,8 @@ SCENARIOS = (
     speech_is_sent_and_received_as_bytes,
     text_is_answered_with_text,
     the_application_ends_the_users_speech,
+    the_settings_say_who_ends_the_users_speech,
+    the_server_ends_the_users_speech,
     speech_that_was_not_heard_is_truncated,
     speech_that_was_not_delivered_is_dropped,
     a_warning_does_not_end_the_session,

@@ -48,6 +48,10 @@ class Dialect(Protocol):
         """Return the names of the tools in the settings."""
         ...
 
+    def is_manual(self, setup: Json) -> bool:
+        """Return whether the settings leave the end of the user's speech to the client."""
+        ...
+
     def history(self, received: Sequence[Json]) -> Sequence[tuple[str, str]]:
         """Return role and text of the earlier messages in the received messages."""
         ...
