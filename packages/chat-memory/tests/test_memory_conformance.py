@@ -125,6 +125,10 @@ ALL_WRONG = [
         "forgetting_a_fact_deletes_its_source_texts",
         query("AND (kind = 'summary' OR position = :turn)", "AND kind = 'summary'"),
     ),
+    Wrong(
+        "forgetting_a_fact_deletes_its_entity",
+        query("DELETE FROM chat_memory_mentions WHERE", "DELETE FROM chat_memory_mentions WHERE relation < 0 AND"),
+    ),
     Wrong("a_forgotten_text_is_not_stored_by_an_earlier_reader", query(":length) = :prefix", ":length) = ''")),
     Wrong("facts_are_listed_by_id", query("AND f.id IN (@texts(ids))", "AND :ids IS NOT NULL")),
     Wrong("a_vector_of_an_earlier_text_is_not_stored", query("AND d.text = coalesce(:text, d.text)", "")),

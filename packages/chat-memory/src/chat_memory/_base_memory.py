@@ -19,14 +19,13 @@ from chat_memory._fact_queries import FactFilter
 from chat_memory._fact_rows import FactRows, read_multi_valued
 from chat_memory._rows import Rows
 from chat_memory._scope_export import export_scope, read_revision, read_stats
-from chat_memory.citations import Citation, SessionCitation
+from chat_memory.citations import Citation
 from chat_memory.errors import UnknownFactError
 from chat_memory.facts import (
     Fact,
     FactStatus,
     Outcome,
     Statement,
-    forgotten_record,
     normalize,
     require_name,
     require_short,
@@ -162,18 +161,7 @@ class Scope:
 
     async def forget(self, id: str) -> bool:  # noqa: A002 - the field's own name
         """Implement `MemoryScope.forget()`."""
-
-        def write(rows: Rows) -> bool:
-            for stored in rows.facts.statements(id):
-                citation = stored.statement.citation
-                if isinstance(citation, SessionCitation):
-                    rows.documents.delete_turn(citation.conversation, citation.turn)
-                    rows.records.delete_texts(citation.conversation)
-                    record = forgotten_record(id, citation.turn)
-                    rows.records.put(citation.conversation, record, {"turn": citation.turn}, replace=True)
-            return rows.facts.forget(id)
-
-        return await self._write_rows(write, require=_LOCK_SCOPE)
+        return await self._write_rows(lambda rows: rows.forget(id), require=_LOCK_SCOPE)
 
     def unless_forgotten(self, conversation: str, known: Iterable[str]) -> Scope:
         """Implement `MemoryScope.unless_forgotten()`."""

@@ -28,6 +28,24 @@ _RELATIONS = (
     "AND a.id IN (@texts(ids)) AND b.id IN (@texts(ids)) ORDER BY a.id, r.label, b.id"
 )
 
+# The key of a mention is the conversation and the number of a turn.
+_DELETE_MENTIONS = (
+    "DELETE FROM chat_memory_mentions WHERE rtrim(name, '0123456789') = :prefix AND relation IN (SELECT r.key "
+    "FROM chat_memory_relations r JOIN chat_memory_entities e ON e.key = r.source OR e.key = r.target "
+    "WHERE e.scope = :scope AND e.id = :id)"
+)
+_DELETE_RELATIONS = (
+    "DELETE FROM chat_memory_relations WHERE key IN (SELECT r.key FROM chat_memory_relations r "
+    "JOIN chat_memory_entities e ON e.key = r.source OR e.key = r.target WHERE e.scope = :scope AND e.id = :id "
+    "AND NOT EXISTS (SELECT 1 FROM chat_memory_mentions m WHERE m.relation = r.key))"
+)
+_DELETE_UNUSED_ENTITY = (
+    "DELETE FROM chat_memory_entities WHERE scope = :scope AND id = :id AND NOT EXISTS "
+    "(SELECT 1 FROM chat_memory_links l WHERE l.scope = :scope AND l.entity = :id) AND NOT EXISTS "
+    "(SELECT 1 FROM chat_memory_relations r WHERE r.source = chat_memory_entities.key "
+    "OR r.target = chat_memory_entities.key)"
+)
+
 
 @final
 class GraphRows:
@@ -159,6 +177,16 @@ class GraphRows:
             "DELETE FROM chat_memory_entities WHERE scope = :scope AND id = :id RETURNING key", values
         )
         return bool(rows)
+
+    def delete_mentions(self, entity: str, conversation: str) -> None:
+        """Delete what an `Indexer` has stored about an entity from a conversation.
+
+        Relations that only this conversation mentions are deleted, and then the entity, if no relation and no fact is
+        left that needs it.
+        """
+        values: dict[str, Value] = {"scope": self._scope, "id": entity, "prefix": f"{conversation} "}
+        for statement in (_DELETE_MENTIONS, _DELETE_RELATIONS, _DELETE_UNUSED_ENTITY):
+            self._session.execute(statement, values)
 
     def _find_or_create(self, name: str, what: str) -> int:
         """Return the row key of an entity. Create the entity if it is missing."""

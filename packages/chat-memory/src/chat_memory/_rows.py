@@ -11,6 +11,8 @@ from chat_memory._document_rows import DocumentRows
 from chat_memory._fact_rows import FactRows
 from chat_memory._graph_rows import GraphRows
 from chat_memory._record_rows import RecordRows
+from chat_memory.citations import SessionCitation
+from chat_memory.facts import forgotten_record, normalize
 
 
 @final
@@ -31,3 +33,20 @@ class Rows:
         self.documents = DocumentRows(session, scope, now)
         self.records = RecordRows(session, scope)
         self.blocks = BlockRows(session, scope)
+
+    def forget(self, id: str) -> bool:  # noqa: A002 - the field's own name
+        """Delete a fact and everything that comes from the turns that it cites, and return whether it existed."""
+        cited = [
+            (citation, normalize(stored.statement.object))
+            for stored in self.facts.statements(id)
+            if isinstance(citation := stored.statement.citation, SessionCitation)
+        ]
+        for citation, _ in cited:
+            self.documents.delete_turn(citation.conversation, citation.turn)
+            self.records.delete_texts(citation.conversation)
+            record = forgotten_record(id, citation.turn)
+            self.records.put(citation.conversation, record, {"turn": citation.turn}, replace=True)
+        found = self.facts.forget(id)
+        for citation, entity in cited:
+            self.graph.delete_mentions(entity, citation.conversation)
+        return found

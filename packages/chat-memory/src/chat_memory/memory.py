@@ -113,9 +113,10 @@ class MemoryScope(Protocol):
         """Delete a fact with its statements, text, vectors and links, and the texts that it comes from.
 
         For each `SessionCitation` of the statements, the passages of the turn, and the summary and the stored
-        extractions of the conversation, are deleted. A record `forgotten_record(id, turn)`, which contains only the
-        number of the turn, is stored under the conversation, so that an `Indexer` does not store the fact or the turn
-        again.
+        extractions of the conversation, are deleted. Relations of the object that an `Indexer` found only in this
+        conversation are deleted, and the object's entity, if it has no other relations and facts. A record
+        `forgotten_record(id, turn)`, which contains only the number of the turn, is stored under the conversation, so
+        that an `Indexer` does not store the fact or the turn again.
 
         Returns:
             Whether this scope had such a fact.

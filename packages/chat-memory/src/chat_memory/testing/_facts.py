@@ -7,6 +7,7 @@ from chat_core.errors import ConflictError, UsageError
 from chat_memory.citations import SessionCitation, UserCitation
 from chat_memory.errors import UnknownFactError
 from chat_memory.facts import Candidate, Historical, Inserted, Reinforced, Statement, Superseded, forgotten_record
+from chat_memory.graph import Entity, Relation
 from chat_memory.passages import Passage
 from chat_memory.testing._fixtures import (
     NO_VECTORS,
@@ -301,6 +302,25 @@ async def forgetting_a_fact_deletes_its_source_texts(memories: Memories) -> None
         require_equal(await ana.records("c"), expected, "a record without text says what was forgotten")
 
 
+async def forgetting_a_fact_deletes_its_entity(memories: Memories) -> None:
+    """`forget()` deletes the object's entity and relations that only the cited conversation mentions."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        secret = (await ana.add(Statement("user", "lives in", "Paris", citation=SessionCitation("c", 3)))).fact
+        await ana.add(Statement("user", "has lived in", "Rome", citation=SessionCitation("c", 3)))
+        await ana.add_entity(Entity("Paris", "place", {"context": "where the user lives"}))
+        await ana.relate(Relation("user", "part of", "Paris"), key="c 0")
+        await ana.relate(Relation("user", "part of", "Rome"), key="c 0")
+        await ana.relate(Relation("Rome", "uses", "Paris"), key="c 1 0")
+        await ana.forget(secret.id)
+        relations = [(found.source, found.target) for found in (await ana.graph()).relations]
+        require_equal(sorted(relations), [("Rome", "Paris"), ("user", "Rome")], "other relations stay")
+        again = (await ana.add(Statement("user", "lives in", "Paris", citation=SessionCitation("c 1", 3)))).fact
+        await ana.forget(again.id)
+        require("where the user lives" not in str(await ana.export()), "an entity without facts and relations is gone")
+        require_equal([found.name for found in await ana.entities()], ["Rome", "user"], "other entities stay")
+
+
 async def a_forgotten_text_is_not_stored_by_an_earlier_reader(memories: Memories) -> None:
     """A scope of `unless_forgotten()` refuses every write after a fact from its conversation was forgotten."""
     async with memories.open() as memory:
@@ -382,6 +402,7 @@ SCENARIOS = (
     a_retracted_fact_is_no_longer_current,
     a_forgotten_fact_is_deleted_completely,
     forgetting_a_fact_deletes_its_source_texts,
+    forgetting_a_fact_deletes_its_entity,
     a_forgotten_text_is_not_stored_by_an_earlier_reader,
     facts_are_listed_by_id,
     touch_marks_the_facts_that_it_names,
