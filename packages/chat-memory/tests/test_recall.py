@@ -588,3 +588,13 @@ async def test_invalid_limits_are_refused(memory: SqliteMemory) -> None:
         await Recall(memory).search("ana", "tea", limit=0)
     with pytest.raises(UsageError, match="embedder"):
         await Recall(memory).embed("ana")
+    wrong: Any = "x"
+    for name in ("gate", "relative_gate", "max_scopes"):
+        with pytest.raises(UsageError, match=f"{name} must be"):
+            Recall(memory, **{name: wrong})
+    for name in ("limit", "max_tokens", "where"):
+        with pytest.raises(UsageError, match=f"{name} must be"):
+            await Recall(memory).search("ana", "tea", **{name: wrong})
+    wrong = b"tea"
+    with pytest.raises(UsageError, match="question must be a string"):
+        await Recall(memory).search("ana", wrong)

@@ -18,6 +18,7 @@ from typing import Final, final
 
 import numpy as np
 from chat_core import RecalledNote
+from chat_core.arguments import require_number, require_text, require_type, require_whole
 from chat_core.clock import utc_clock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ChatError, UsageError
@@ -115,14 +116,15 @@ class Recall:
         words: WordEmbedder | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
+        require_whole("max_scopes", max_scopes, 1)
+        for name, value in (("gate", gate), ("relative_gate", relative_gate)):
+            if value is not None:
+                require_number(name, value)
         if gate is not None and not gate >= 0:
             msg = f"gate must be at least 0, not {gate!r}"
             raise UsageError(msg)
         if not 0 <= relative_gate <= 1:
             msg = f"relative_gate must be from 0 to 1, not {relative_gate!r}"
-            raise UsageError(msg)
-        if max_scopes < 1:
-            msg = f"max_scopes must be at least 1, not {max_scopes!r}"
             raise UsageError(msg)
         self._memory = memory
         self._embedder = embedder
@@ -158,12 +160,13 @@ class Recall:
             where: a filter for the documents that may be found. Default: the filter passed to the constructor.
 
         Raises:
-            UsageError: a limit is less than 1.
+            UsageError: a limit is less than 1, or an argument has a wrong type.
         """
-        for name, value in (("limit", limit), ("max_tokens", max_tokens)):
-            if value < 1:
-                msg = f"{name} must be at least 1, not {value!r}"
-                raise UsageError(msg)
+        require_text(question=question)
+        require_whole("limit", limit, 1)
+        require_whole("max_tokens", max_tokens, 1)
+        if where is not None:
+            require_type("where", where, DocumentFilter, "a DocumentFilter")
         question = _shorten_question(question)
         index = await self._load_index(scope)
         size = len(index.text.documents)
@@ -229,6 +232,7 @@ class Recall:
             UsageError: there is no embedder.
             ChatError: the embedder failed.
         """
+        require_whole("batch", batch, 1)
         stored = 0
         while added := await self._embed_batch(scope, batch):
             stored += added
