@@ -110,8 +110,7 @@ class AGUIEncoder:
         self._state = known_state
         require_type("known_results", known_results, Collection, "a collection of ids of calls")
         self._known_results = frozenset(known_results)
-        self._up_to_date = up_to_date
-        self._is_stored = is_stored
+        self._up_to_date, self._is_stored = up_to_date, is_stored
         self._delayed = b""
         self._message_id: str | None = None
         self._is_repeated: bool | None = None
