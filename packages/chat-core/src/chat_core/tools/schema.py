@@ -24,7 +24,7 @@ from pydantic.errors import (
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticUndefined, to_json, to_jsonable_python
+from pydantic_core import PydanticUndefined, to_jsonable_python
 from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic requires these before Python 3.12
 
 from chat_core import model_texts
@@ -36,8 +36,6 @@ from chat_core.tools.problems import describe
 from chat_core.tools.signature import EMPTY, Parameter
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
-_INTEGERS_AND_TEXT = frozenset({str, int, bool, type(None)})
-_TEXT = frozenset({str})
 _MISSING = object()
 _UNUSABLE = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, TypeError, NameError)
 _SECTIONS = re.compile(r"^\s*(?:Args|Arguments|Parameters|Params|Returns?|Yields|Raises|Examples?)\s*:", re.MULTILINE)
@@ -174,7 +172,7 @@ class Arguments:
 
     def _read_arguments(self, arguments: Mapping[str, object]) -> dict[str, object]:
         try:
-            text = _encode_arguments(arguments)
+            text = _encode(dict(arguments)).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidArgumentsError(model_texts.arguments_not_json(error)) from error
         try:
@@ -274,21 +272,6 @@ def _is_equal(one: object, other: object) -> bool:
         return bool(one == other)
     except Exception:  # noqa: BLE001 - comparisons of arrays do not return one bool
         return False
-
-
-def _encode_arguments(arguments: Mapping[str, object]) -> bytes:
-    """Return arguments as JSON in UTF-8.
-
-    Raises:
-        TypeError, ValueError, RecursionError: the arguments are not JSON.
-    """
-    if _INTEGERS_AND_TEXT.issuperset(map(type, arguments.values())) and _TEXT.issuperset(map(type, arguments)):
-        # For these types, pydantic's serializer has the same result and is faster. Of other types, it accepts too many.
-        try:
-            return to_json(arguments)
-        except ValueError:  # a lone surrogate, for which the encoder below raises
-            pass
-    return _encode(dict(arguments)).encode()
 
 
 def _is_unchanged(value: object, received: object) -> bool:
