@@ -189,6 +189,30 @@ def test_reasoning_details_are_joined_and_keep_their_signature() -> None:
     assert out == [ReasoningDelta("Let me "), ReasoningDelta("see")]
 
 
+def test_thinking_blocks_of_a_stream_are_joined_and_keep_their_signatures() -> None:
+    def piece(text: str, **fields: object) -> dict[str, Any]:
+        return {"reasoning_content": text, "thinking_blocks": [{"type": "thinking", "thinking": text, **fields}]}
+
+    secret = {"type": "redacted_thinking", "data": "x"}
+    pieces = (piece("H"), piece("m", signature=None), piece("", signature="s1"), piece("Ah", signature="s2"))
+    parts, out = read(*pieces, {"thinking_blocks": [secret]}, {"thinking_blocks": [secret]})
+    blocks = [
+        {"type": "thinking", "thinking": "Hm", "signature": "s1"},
+        {"type": "thinking", "thinking": "Ah", "signature": "s2"},
+        secret,
+        secret,
+    ]
+    assert parts == [Reasoning("HmAh", opaque=Opaque("p", {"field": "reasoning_content", "blocks": blocks}))]
+    assert out == [ReasoningDelta("H"), ReasoningDelta("m"), ReasoningDelta("Ah")]
+
+
+def test_thinking_blocks_without_a_text_field_are_read_as_reasoning() -> None:
+    blocks = [{"type": "thinking", "thinking": "Hm", "signature": "s"}, {"type": "thinking", "thinking": "Ah"}]
+    parts, out = read({"thinking_blocks": blocks}, whole=True)
+    assert parts == [Reasoning("HmAh", opaque=Opaque("p", {"blocks": blocks}))]
+    assert out == [ReasoningDelta("Hm"), ReasoningDelta("Ah")]
+
+
 def test_reasoning_details_without_a_text_field_are_read_as_reasoning() -> None:
     summary = {"type": "reasoning.summary", "summary": "Hm", "index": 0}
     secret = {"type": "reasoning.encrypted", "data": "xyz", "index": 1}

@@ -212,6 +212,18 @@ def test_reasoning_details_are_sent_back_unchanged() -> None:
     }
 
 
+def test_thinking_blocks_are_sent_back_unchanged() -> None:
+    blocks = [{"type": "thinking", "thinking": "Hm", "signature": "s"}, {"type": "redacted_thinking", "data": "x"}]
+    thought = Reasoning("Hm", opaque=mine(field="reasoning_content", blocks=blocks))
+    assert said(thought, Text("a")) == {
+        "role": "assistant",
+        "content": "a",
+        "reasoning_content": "Hm",
+        "thinking_blocks": blocks,
+    }
+    assert "thinking_blocks" not in said(Reasoning("Hm", opaque=Opaque("another", {"blocks": blocks})), Text("a"))
+
+
 def test_reasoning_from_a_thinking_chunk_is_sent_back_as_a_thinking_chunk() -> None:
     thought = Reasoning("Hm", opaque=mine(chunk={"type": "thinking", "closed": True}))
     assert said(thought, Text("a"))["content"] == [

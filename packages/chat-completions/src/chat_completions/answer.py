@@ -57,6 +57,7 @@ class Answer:
         "_refusal",
         "_returned_fields",
         "_sources",
+        "_thinking_blocks",
         "_transcript",
         "_whole",
         "calls",
@@ -75,6 +76,7 @@ class Answer:
         self._reasoning_pieces: list[Json] = []  # the text pieces of that part
         self._reasoning_details: list[Json] = []
         self._detail_fragments: dict[str, list[str]] = {}  # texts of the last detail
+        self._thinking_blocks: list[tuple[Json, list[str]]] = []  # each with the pieces of its text
         self._closed_parts: list[Part] = []  # reasoning and text that precede further reasoning
         self._refusal: list[str] = []
         self._files: list[Part] = []
@@ -157,7 +159,7 @@ class Answer:
     # --- Text and reasoning ---------------------------------------------------------------------------------------
 
     def _append_text_parts(self, parts: list[Part]) -> None:
-        if self._reasoning_texts or self._reasoning_details:
+        if self._reasoning_texts or self._reasoning_details or self._thinking_blocks:
             data: Json = {}
             if self._reasoning_part is not None:
                 data["chunk"] = self._reasoning_part
@@ -170,6 +172,11 @@ class Answer:
             if self._reasoning_details:
                 self._join_detail_fragments()
                 data["details"] = [dict(detail) for detail in self._reasoning_details]
+            if self._thinking_blocks:
+                data["blocks"] = [
+                    {**block, "thinking": "".join(texts)} if texts else dict(block)
+                    for block, texts in self._thinking_blocks
+                ]
             parts.append(Reasoning("".join(self._reasoning_texts), opaque=Opaque(self._provider, data)))
         if self.texts:
             parts.append(Text("".join(self.texts)))
@@ -284,6 +291,20 @@ class Answer:
             self._reasoning_details[-1][key] = text = "".join(fragments)
             fragments[:] = [text]
 
+    def _read_thinking_blocks(self, value: object, piece: MessageFields, out: list[Delta]) -> None:
+        """Add the blocks in `thinking_blocks`, with signatures. The pieces of a block of a stream are joined."""
+        for index, item in enumerate(require_list(value, "thinking_blocks")):
+            block = require_object(item, f"thinking_blocks[{index}]")
+            text = require_text(block.get("thinking") or "", "thinking_blocks")
+            last, texts = self._thinking_blocks[-1] if self._thinking_blocks and not self._whole else ({}, [])
+            if last.get("type") == block.get("type") == "thinking" and not last.get("signature"):
+                last |= {name: field for name, field in block.items() if field}
+                texts.append(text)
+            else:
+                self._thinking_blocks.append((dict(block), [text] if text else []))
+            if not any(piece.get(name) for name in REASONING_FIELDS):
+                self._add_reasoning(text, out)
+
     def _read_refusal(self, value: object, _piece: MessageFields, _out: list[Delta]) -> None:
         """Add a fragment of refusal text."""
         self._refusal.append(require_text(value, "refusal"))
@@ -385,6 +406,7 @@ class Answer:
         "reasoning": _read_reasoning,
         "reasoning_text": _read_reasoning_text,
         "reasoning_details": _read_reasoning_details,
+        "thinking_blocks": _read_thinking_blocks,
         "refusal": _read_refusal,
         "tool_calls": _read_tool_calls,
         "function_call": _read_function_call,

@@ -5,8 +5,9 @@ Data that only this provider understands is stored in `Opaque` data with the pro
 - On a `Text` or a `File`, `part` contains additional fields of the content part (`{"part": {"cache_control": …}}`).
 - On a `File`, `file_id` names an uploaded file, and `detail` sets the resolution at which the model reads an image.
   `image` and `audio` contain the original fields of model output.
-- On a `Reasoning`, `field` names the message field of the text, and `details` contains `reasoning_details`. If the text
-  was a content part, `chunk` contains its fields, and `pieces` its text pieces if they have further fields.
+- On a `Reasoning`, `field` names the message field of the text, `details` contains `reasoning_details`, and `blocks`
+  contains the `thinking_blocks` of LiteLLM. If the text was a content part, `chunk` contains its fields, and `pieces`
+  its text pieces if they have further fields.
 - A `ProviderPart` of kind `refusal`, `annotations` or `audio` is that field of the message. Kind `message` contains
   other fields of the message, and kind `part` is a whole content part.
 """
@@ -282,6 +283,10 @@ class _AssistantMessage:
         if is_list(details):
             known = self._fields.get("reasoning_details")
             self._fields["reasoning_details"] = [*known, *details] if is_list(known) else details
+        blocks = data.get("blocks")
+        if is_list(blocks):
+            known = self._fields.get("thinking_blocks")
+            self._fields["thinking_blocks"] = [*known, *blocks] if is_list(known) else blocks
 
     def _add_provider_part(self, part: ProviderPart) -> None:
         if part.provider != self._dialect.provider:
