@@ -27,6 +27,13 @@ from router_helpers import Clock, asked, candidate, model
 pytestmark = pytest.mark.anyio
 
 
+class Unreadable:
+    """An object that cannot be shown in an error."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
 WRONG_CHOICES: list[tuple[Any, str]] = [
     ([0], "returned 0, which is not a candidate"),
     ([9], "returned 9, which is not a candidate"),
@@ -34,6 +41,7 @@ WRONG_CHOICES: list[tuple[Any, str]] = [
     ([], "the strategy returned no candidate: return some of a/m, b/m"),
     (None, "must return a sequence of candidates, not None"),
     ("ab", "must return a sequence of candidates, not 'ab'"),
+    ([Unreadable()], "returned <Unreadable instance at .*>, which is not a candidate"),
 ]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias, final
+from typing import TypeAlias, cast, final
 from weakref import WeakKeyDictionary
 
 from chat_core import (
@@ -127,15 +128,15 @@ class Selector:
             UsageError: the order is empty, or contains something other than candidates of the request.
         """
         if not isinstance(chosen, Sequence) or isinstance(chosen, str):
-            msg = f"the strategy must return a sequence of candidates, not {chosen!r}"
+            msg = f"the strategy must return a sequence of candidates, not {reprlib.repr(chosen)}"
             raise UsageError(msg)
         order: list[Candidate] = []
-        for item in chosen:  # pyright: ignore[reportUnknownVariableType] - checked here
+        for item in cast("Sequence[Candidate]", chosen):
             if not any(item is candidate for candidate in allowed):
-                msg = f"the strategy returned {item!r}, which is not a candidate of the request"
+                msg = f"the strategy returned {reprlib.repr(item)}, which is not a candidate of the request"
                 raise UsageError(msg)
             if item not in order:
-                order.append(item)  # pyright: ignore[reportUnknownArgumentType] - checked above
+                order.append(item)
         if not order:
             msg = f"the strategy returned no candidate: return some of {', '.join([item.name for item in allowed])}"
             raise UsageError(msg)
