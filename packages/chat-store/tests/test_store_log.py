@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 from collections import Counter
 from contextlib import AsyncExitStack, suppress
+from datetime import timedelta
 
 import pytest
 from chat_core.errors import ConflictError, IllegalTransitionError, LeaseLostError
@@ -128,3 +131,19 @@ async def test_random_actors_lose_no_acknowledged_write_and_repeat_no_effect(see
             raise ZeroDivisionError
     await world.require_all()
     assert world.effects.total() > 0
+
+
+async def test_a_second_run_is_refused_with_the_holder_and_the_end_of_its_lease() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    name = await store.create(paused("a"))
+    async with store.open(name) as run, store.open(name) as other:
+        await run.claim()
+        until = (clock() + timedelta(seconds=30)).isoformat()
+
+        with pytest.raises(
+            ConflictError, match=rf"/{os.getpid()} has an active run .* its lease ends at {re.escape(until)}"
+        ):
+            await other.claim()
+        with pytest.raises(ConflictError, match=r"this object has an active run on .*: wait until it ends"):
+            await run.claim()

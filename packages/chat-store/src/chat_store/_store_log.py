@@ -470,8 +470,13 @@ class StoreLog(ConversationLog):
 
     def _require_no_live_run(self) -> None:
         if (until := self.live_until()) is not None:
-            holder = "this object" if self._head.fence == self._fence else self._head.holder
-            msg = f"{holder} has an active run on the conversation {self._id!r}, with a lease until {until.isoformat()}"
+            if self._head.fence == self._fence:
+                msg = f"this object has an active run on the conversation {self._id!r}: wait until it ends"
+                raise ConflictError(msg)
+            msg = (
+                f"{self._head.holder} has an active run on the conversation {self._id!r}: wait until it ends, "
+                f"or, if that process is gone, until its lease ends at {until.isoformat()}"
+            )
             raise ConflictError(msg)
 
     def _require_open(self) -> None:
