@@ -112,9 +112,10 @@ def test_resources_are_converted_to_their_content_and_links_to_names() -> None:
     ]
 
 
-def test_a_file_with_invalid_base64_is_refused() -> None:
+@pytest.mark.parametrize("data", ["!", "é"])
+def test_a_file_with_invalid_base64_is_refused(data: str) -> None:
     with pytest.raises(ValueError, match="the server sent a file that is not base64"):
-        value_of(result({"type": "image", "data": "!", "mimeType": "image/png"}))
+        value_of(result({"type": "image", "data": data, "mimeType": "image/png"}))
 
 
 def test_an_error_result_is_converted_to_text() -> None:

@@ -31,6 +31,7 @@ def test_message_content_may_be_a_text_or_a_list() -> None:
         [{"type": "input_text"}],
         [{"type": "input_image", "file_id": "file-1"}],
         [{"type": "input_image", "image_url": "data:image/png;base64,?"}],
+        [{"type": "input_image", "image_url": "data:image/png;base64,é"}],
     ],
 )
 def test_unsupported_content_is_refused(content: object) -> None:

@@ -269,6 +269,7 @@ def test_a_malformed_request_is_refused(body: bytes) -> None:
         {"id": "m", "role": "user", "parts": "Hi."},
         {"id": "m", "role": "user", "parts": [{"type": "reasoning", "text": "x"}]},
         {"id": "m", "role": "user", "parts": [{"type": "file", "mediaType": "a/b", "url": "data:a/b;base64,?"}]},
+        {"id": "m", "role": "user", "parts": [{"type": "file", "mediaType": "a/b", "url": "data:a/b;base64,é"}]},
         {"id": "m", "role": "user", "parts": [{"type": "file", "mediaType": "a/b", "url": "data:a/b,x"}]},
         {
             "id": "m",

@@ -295,6 +295,11 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         return self._plan.tools
 
     @property
+    def max_calls(self) -> int:
+        """The maximum number of tool calls in one response, as set with `with_max_calls()`."""
+        return self._plan.settings.max_calls
+
+    @property
     def blocking(self) -> BlockingChat[OutT_co, PauseT_co]:
         """A wrapper of this chat for callers without an event loop."""
         return BlockingChat(self)

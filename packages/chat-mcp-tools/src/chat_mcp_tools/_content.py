@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import json
 from base64 import b64decode
 from collections.abc import Iterator
@@ -164,6 +163,6 @@ def _convert_resource(resource: types.TextResourceContents | types.BlobResourceC
 def _decode_base64(data: str) -> bytes:
     try:
         return b64decode(data, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         msg = f"the server sent a file that is not base64: {error}"
         raise ValueError(msg) from error

@@ -47,7 +47,7 @@ def connect(
             limit, the session stops reading from the server.
         max_waiting_turns: maximum number of turns that are not recorded yet. Above the limit, the session stops
             reading from the server.
-        max_reconnects: maximum number of reconnects in a row without progress, for sessions that can be resumed.
+        max_reconnects: maximum number of reconnects without a response in between, for sessions that can be resumed.
         clock: returns a monotonic time in seconds, for the estimate of the audio that the user has heard.
 
     Raises:

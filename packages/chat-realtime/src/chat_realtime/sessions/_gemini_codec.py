@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, final
@@ -66,7 +65,7 @@ class GeminiCodec:
     """
 
     __slots__ = (
-        "_has_sent_audio", "_input", "_input_text", "_is_speaking", "_numbers", "_provider", "_response", "_settings",
+        "_has_sent_audio", "_input", "_input_texts", "_is_speaking", "_numbers", "_provider", "_response", "_settings",
         "_usage",
     )  # fmt: skip
 
@@ -77,7 +76,7 @@ class GeminiCodec:
         self._has_sent_audio = False
         self._is_speaking = False
         self._input: str | None = None
-        self._input_text = ""
+        self._input_texts: list[str] = []
         self._response: str | None = None
         self._usage: Mapping[str, Any] = {}
 
@@ -202,7 +201,7 @@ class GeminiCodec:
         heard = mapping(content.get("inputTranscription")).get("text")
         if isinstance(heard, str) and heard:
             events += self._begin_input()
-            self._input_text += heard
+            self._input_texts.append(heard)
         spoken = mapping(content.get("outputTranscription")).get("text")
         parts = mapping(content.get("modelTurn")).get("parts")
         pieces: list[ReceivedEvent] = []
@@ -216,8 +215,8 @@ class GeminiCodec:
             events += [*self._end_input(), ServerInterrupted(), *self._end_response("interrupted", "interrupted")]
         if content.get("turnComplete"):
             reason = content.get("turnCompleteReason")
-            status: ResponseStatus = "filtered" if reason in _FILTERED else "completed"
             shown = reason if isinstance(reason, str) else "turnComplete"
+            status: ResponseStatus = "filtered" if shown in _FILTERED else "completed"
             events += [*self._end_input(), *self._end_response(status, shown)]
         return events
 
@@ -231,7 +230,7 @@ class GeminiCodec:
             return ()
         try:
             data = base64.b64decode(str(blob.get("data", "")), validate=True)
-        except binascii.Error:
+        except ValueError:  # also for characters that are not ASCII
             problem = "the audio of modelTurn is not valid base64"
             raise self._invalid_message(problem) from None
         return [AudioDelta(data)] if data else ()
@@ -259,13 +258,13 @@ class GeminiCodec:
     def _begin_input(self) -> list[ReceivedEvent]:
         if self._input is not None:
             return []
-        self._input, self._input_text = self._next_id("input"), ""
+        self._input, self._input_texts = self._next_id("input"), []
         return [InputStarted(self._input)]
 
     def _end_input(self) -> list[ReceivedEvent]:
         if self._input is None:
             return []
-        item, text = self._input, self._input_text.strip()
+        item, text = self._input, "".join(self._input_texts).strip()
         self._input, self._has_sent_audio = None, False
         return [InputTranscript(item, text if self._settings.transcripts else None)]
 

@@ -15,7 +15,14 @@ from chat_core.wire.credentials import Redactor
 from chat_core.wire.errors import error_from_response
 
 from chat_realtime.notifier import Notifier
-from chat_realtime.sessions.events import GoAway, ReceivedEvent, ResumptionHandle, SessionReady, SessionResumed
+from chat_realtime.sessions.events import (
+    GoAway,
+    ReceivedEvent,
+    ResponseStarted,
+    ResumptionHandle,
+    SessionReady,
+    SessionResumed,
+)
 from chat_realtime.sessions.protocol import RealtimeCodec, RealtimeModel, SessionSetup
 
 Handler: TypeAlias = Callable[[ReceivedEvent | SessionResumed], Awaitable[None]]
@@ -112,12 +119,13 @@ class Link:
                 await handle(SessionResumed() if setup.handle is not None else event)
             case ResumptionHandle(handle=token):
                 self._handle = token
-                self._reconnects = 0
             case GoAway():
                 self._is_leaving = True
                 await handle(event)
                 self.leave_if_idle()
             case _:
+                if isinstance(event, ResponseStarted):
+                    self._reconnects = 0
                 await handle(event)
 
     def leave_if_idle(self) -> None:

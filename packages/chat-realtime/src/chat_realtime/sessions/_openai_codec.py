@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, final
@@ -213,7 +212,7 @@ class OpenAICodec:
     def _read_audio(self, event: Mapping[str, Any]) -> Sequence[ReceivedEvent]:
         try:
             data = base64.b64decode(str(event.get("delta", "")), validate=True)
-        except binascii.Error:
+        except ValueError:  # also for characters that are not ASCII
             problem = "the audio of response.output_audio.delta is not valid base64"
             raise self._invalid_message_error(problem) from None
         return [AudioDelta(data, str(event.get("item_id", "")))] if data else []

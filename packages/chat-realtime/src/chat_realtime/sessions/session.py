@@ -16,6 +16,7 @@ from chat_core import (
     UsageError,
 )
 from chat_core.arguments import require_number
+from chat_core.engine.model_call import too_many_calls_error
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.wire.instructions import instruction_text
 from typing_extensions import TypeVar
@@ -413,6 +414,8 @@ class RealtimeSession(Generic[PauseT_co]):
             await self._cut_speech(speech, link)
         speech.ended = event
         if event.status == "completed" and event.calls:
+            if len(event.calls) > (limit := self._target.chat.max_calls):
+                raise too_many_calls_error(limit)
             self._recorder.add_calls(event)
         self._notifier.notify()
         await self._buffer.put(event)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Collection
 from typing import Any
 
@@ -110,7 +109,7 @@ def _read_file(url: str, mime: str, name: str | None) -> File:
     head, _, content = url.removeprefix("data:").partition(";base64,")
     try:
         return File(head or mime, data=base64.b64decode(content, validate=True), name=name)
-    except (binascii.Error, UsageError) as error:
+    except (ValueError, UsageError) as error:
         raise ClientInputError(
             "invalid_request", "A file in the message is not valid. Send base64 or a URL."
         ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, final
@@ -206,7 +205,7 @@ def _read_file(part: Fields) -> File:
         if not head.endswith(";base64"):
             raise ClientInputError("invalid_request", "The data URL of a file must be base64-encoded.")
         return File(mime, data=base64.b64decode(content, validate=True), name=name)
-    except (binascii.Error, UsageError) as error:
+    except (ValueError, UsageError) as error:
         raise ClientInputError(
             "invalid_request", "A file in the message is not valid. Send base64 or a URL."
         ) from error
