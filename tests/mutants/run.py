@@ -1,4 +1,4 @@
-"""Puts mistakes back, one at a time, and demands that every test that is named beside a mistake fails.
+"""Mutation tests: applies each mutant to a copy of the code, and checks that the tests listed for it fail.
 
 Each mutant is an entry of a TOML file in this folder: text in a source file, its replacement, and the tests that must
 fail. A mutant whose text is not found exactly once, or that a listed test does not detect, is a failure.
@@ -252,10 +252,10 @@ def say(line: str) -> None:
 def chosen(arguments: Sequence[str]) -> tuple[Sequence[Mutant], int]:
     """Parse the command line and return the selected mutants and the number of parallel processes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("names", nargs="*", help="mutants to put back; all where none is named")
-    parser.add_argument("--all", action="store_true", help="put back all mutants, which is the default")
-    parser.add_argument("--changed", nargs="*", metavar="FILE", help="only mutants of these files or their tests")
-    parser.add_argument("--most", type=int, help="of more than so many mutants, run a fixed sample of so many")
+    parser.add_argument("names", nargs="*", help="names of mutants to run, by default all")
+    parser.add_argument("--all", action="store_true", help="run all mutants, which is the default")
+    parser.add_argument("--changed", nargs="*", metavar="FILE", help="run only mutants of these files or their tests")
+    parser.add_argument("--most", type=int, help="run a fixed sample if there are more mutants than this number")
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1))
     options = parser.parse_args(arguments)
     mutants = [mutant for mutant in load() if not options.names or mutant.name in options.names]
@@ -270,7 +270,7 @@ def main() -> int:
     """Run the selected mutants and return 1 if any has a problem, otherwise 0."""
     mutants, jobs = chosen(sys.argv[1:])
     if not mutants:
-        say("no mutant is in a changed file or has its tests in one")
+        say("no changed file has a mutant or is a test of one")
         return 0
     began = time.monotonic()
     for name in OTHERS:
