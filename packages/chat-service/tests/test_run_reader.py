@@ -11,7 +11,7 @@ from chat_service import ServiceSettings, run_reader
 from chat_service.run_reader import RunReaders
 from chat_service.run_records import RunEnd
 from chat_service.runs import MessageRequest, Runs
-from chat_store import HistoryEntry, MemoryStore
+from chat_store import HistoryEntry, MemoryStore, UnknownConversationError
 from service_helpers import WAIT, build_context
 
 pytestmark = pytest.mark.anyio
@@ -69,6 +69,19 @@ async def test_a_refresh_reads_the_history_only_if_the_state_of_the_run_has_chan
     assert (unchanged.run.state, without_history) == ("queued", [])
     assert (cancelled.run.state, found) == ("cancelled", [run.session_id])
     assert cancelled.end is not None
+
+
+async def test_a_refresh_finds_that_the_session_was_deleted(store: MemoryStore) -> None:
+    context = build_context(store, ServiceSettings())
+    runs = Runs(context)
+    run = await runs.start(MessageRequest(Principal("ana"), None, "Hello.", ""))
+    reader = RunReaders(context, runs).reader(run)
+    await reader.read()
+    await store.delete(run.session_id)
+    context.signals.session(run.session_id).refresh()
+
+    with pytest.raises(UnknownConversationError):
+        await reader.read()
 
 
 async def test_a_status_is_read_again_after_some_time_without_a_signal(

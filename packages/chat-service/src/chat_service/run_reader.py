@@ -70,8 +70,10 @@ class RunReader:
             age = anyio.current_time() - self._read_at  # jobs can change without a signal
             if self._status is None or self._signal.changes != self._seen or age >= self._longest_age:
                 seen, reports, self._read_at = self._signal.changes, self._signal.reports, anyio.current_time()
-                before, self._run = self._run, await self._runs.find(self._run.id) or self._run
-                if self._status is None or reports != self._reports or before.state != self._run.state:
+                found, state = await self._runs.find(self._run.id), self._run.state
+                self._run = found or self._run
+                # A deleted session has no run. The store reports no deletion, but its history raises the error.
+                if self._status is None or reports != self._reports or found is None or found.state != state:
                     self._history.add(await self._store.history(self._run.session_id, after=self._history.position))
                 events, end = self._history.until_end(self._run)
                 self._status = RunStatus(self._run, self._history.log, events, end)
