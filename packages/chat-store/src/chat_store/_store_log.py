@@ -48,13 +48,7 @@ class StoreLog(ConversationLog):
         now: the clock. It returns times with a time zone.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        head: Head,
-        lease_length: timedelta,
-        now: Callable[[], datetime],
-    ) -> None:
+    def __init__(self, backend: Backend, head: Head, lease_length: timedelta, now: Callable[[], datetime]) -> None:
         super().__init__(repr(head.id), lease_length, now)
         self._backend = backend
         self._id = head.id
