@@ -79,7 +79,7 @@ class SessionViews:
         signal = self._signals.session(session_id)
         shown: Json | None = None
         while True:
-            seen = signal.changes
+            seen = signal.reports
             try:
                 meta = await self._runs.require_own_session(principal, session_id)
             except HTTPError:
@@ -95,7 +95,7 @@ class SessionViews:
                 shown = found
                 yield found
             with anyio.move_on_after(self._settings.ping_seconds or REFRESH_SECONDS):  # no `yield` inside
-                await signal.wait_for_change(seen)
+                await signal.wait_for_report(seen)
 
 
 def recalled_notes(messages: Messages) -> list[Json]:

@@ -302,14 +302,14 @@ class SocketConnection:
         signal = self._context.signals.session(session_id)
         places: dict[str, tuple[int, Place | None]] = {}
         while True:
-            seen = signal.changes
+            seen = signal.reports
             await self._runs.require_own_session(self._user, session_id)
             for run in (await self._runs.of_session(session_id))[first:]:
                 parts, place = places.get(run.id, (0, None))
                 if len(run.parts) > parts:
                     places[run.id] = len(run.parts), await self._send_run(run, place)
             with anyio.move_on_after(self._settings.ping_seconds or REFRESH_SECONDS):
-                await signal.wait_for_change(seen)
+                await signal.wait_for_report(seen)
 
     async def _send_run(self, run: Run, after: Place | None) -> Place | None:
         """Send the events of a run after a place, and return the last place."""
