@@ -55,7 +55,9 @@ class Swapped(Middleware):
     def complete(self, _request: Any, _send: Any, /) -> Any:
         return None
 
-    async def stream(self, request: Any, open_stream: Any, /) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    async def stream(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, request: Any, open_stream: Any, /
+    ) -> Any:
         return open_stream(request)
 
 
