@@ -50,7 +50,7 @@ def _each_object(value: Any, change: Callable[[Fields], Fields]) -> Any:
         fields = cast("Fields", value)
         return change({key: item if key in KEPT else _each_object(item, change) for key, item in fields.items()})
     if isinstance(value, list):
-        return [_each_object(item, change) for item in cast("list[Any]", value)]
+        return [_each_object(item, change) for item in cast("list[object]", value)]
     return value
 
 
@@ -59,11 +59,15 @@ def unknown_fields(fields: Fields, _api: str) -> Fields:
 
 
 def reversed_fields(fields: Fields, _api: str) -> Fields:
-    return _each_object(fields, lambda item: dict(reversed(item.items())))
+    return cast("Fields", _each_object(fields, lambda item: dict(reversed(item.items()))))
 
 
 def no_nulls(fields: Fields, _api: str) -> Fields:
-    return _each_object(fields, lambda item: {key: value for key, value in item.items() if value is not None})
+    return cast("Fields", _each_object(fields, _without_nulls))
+
+
+def _without_nulls(fields: Fields) -> Fields:
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def no_ids(fields: Fields, api: str) -> Fields:
@@ -162,7 +166,8 @@ async def outcome_of(item: Recorded) -> Fields:
     observed = await run_recorded(item)
     ids = dict[str, str]()
     text = json.dumps({**vars(observed), "error": type(observed.error).__name__}, sort_keys=True)
-    return json.loads(re.sub(r"tool_[0-9a-f]{16}", lambda id_: ids.setdefault(id_[0], f"call {len(ids)}"), text))
+    numbered = re.sub(r"tool_[0-9a-f]{16}", lambda id_: ids.setdefault(id_[0], f"call {len(ids)}"), text)
+    return cast("Fields", json.loads(numbered))
 
 
 @pytest.mark.anyio
