@@ -31,9 +31,9 @@ class ReadyCall:
     __slots__ = ("arguments", "began", "data", "definition", "raised", "revision", "tool")
 
     def __init__(self, tool: Tool, definition: ToolDefinition, arguments: Mapping[str, object]) -> None:
-        self.tool = tool
-        self.definition = definition
-        self.arguments = arguments
+        self.tool: Tool = tool
+        self.definition: ToolDefinition = definition
+        self.arguments: Mapping[str, object] = arguments
         self.revision: int = tool.revision
         self.raised: BaseException | None = None
         self.began: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 from chat_core.arguments import argument_error
@@ -247,7 +247,7 @@ class Decision:
     grant: str | None = None
 
 
-class ToolEvent(Enum):
+class ToolEvent(StrEnum):
     """Events that change the status of a tool call. `TRANSITIONS` shows which status allows which events."""
 
     APPROVE = "approve"
@@ -266,8 +266,6 @@ class ToolEvent(Enum):
     AGAIN = "again"
     SUSPEND = "suspend"
     RETRY = "retry"
-
-    __hash__ = object.__hash__  # each event is one object, and the method of `Enum` is slower
 
 
 _E = ToolEvent
