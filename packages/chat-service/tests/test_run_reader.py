@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import pytest
 from chat_core.approvals import Principal
+from chat_core.messages import Text, Turn
 from chat_service import ServiceSettings, run_reader
 from chat_service.run_reader import RunReaders
 from chat_service.run_records import RunEnd
@@ -69,6 +71,38 @@ async def test_a_refresh_reads_the_history_only_if_the_state_of_the_run_has_chan
     assert (unchanged.run.state, without_history) == ("queued", [])
     assert (cancelled.run.state, found) == ("cancelled", [run.session_id])
     assert cancelled.end is not None
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_failed_or_cancelled_read_of_the_history_is_repeated(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
+) -> None:
+    context = build_context(store, ServiceSettings())
+    runs = Runs(context)
+    run = await runs.start(MessageRequest(Principal("ana"), None, "Hello.", ""))
+    reader = RunReaders(context, runs).reader(run)
+    await reader.read()
+    snapshot = await store.load(run.session_id)
+    await store.apply(run.session_id, snapshot.revision, turns=[("model", Turn([Text("Good morning.")]))])
+    number, log = await runs.last_entry(run.session_id)
+    await runs.end(run, RunEnd("answered", number, log=log))
+    context.signals.session(run.session_id).refresh()
+
+    async def interrupted(*_: object, **__: object) -> list[HistoryEntry]:
+        if is_cancelled:
+            scope.cancel()
+            await anyio.sleep_forever()
+        msg = "the database is locked"
+        raise OSError(msg)
+
+    with monkeypatch.context() as patch, anyio.CancelScope() as scope, suppress(OSError):
+        patch.setattr(store, "history", interrupted)
+        await reader.read()
+    status = await reader.read()
+
+    assert scope.cancelled_caught == is_cancelled
+    assert (status.run.state, status.end is None) == ("answered", False)
+    assert {"content": "Good morning."} in [event.data for event in status.events]
 
 
 async def test_a_refresh_finds_that_the_session_was_deleted(store: MemoryStore) -> None:

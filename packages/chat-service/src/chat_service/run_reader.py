@@ -70,11 +70,12 @@ class RunReader:
             age = anyio.current_time() - self._read_at  # jobs can change without a signal
             if self._status is None or self._signal.changes != self._seen or age >= self._longest_age:
                 seen, reports, self._read_at = self._signal.changes, self._signal.reports, anyio.current_time()
-                found, state = await self._runs.find(self._run.id), self._run.state
-                self._run = found or self._run
+                found = await self._runs.find(self._run.id)
                 # A deleted session has no run. The store reports no deletion, but its history raises the error.
-                if self._status is None or reports != self._reports or found is None or found.state != state:
+                if self._status is None or reports != self._reports or found is None or found.state != self._run.state:
                     self._history.add(await self._store.history(self._run.session_id, after=self._history.position))
+                # The state is kept only with its entries. If the history cannot be read, the next call reads both.
+                self._run = found or self._run
                 events, end = self._history.until_end(self._run)
                 self._status = RunStatus(self._run, self._history.log, events, end)
                 self._seen, self._reports = seen, reports
