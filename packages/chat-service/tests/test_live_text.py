@@ -69,6 +69,23 @@ async def test_text_of_other_processes_is_joined_in_order(store: MemoryStore) ->
     assert (live.step("s.1"), live.positions()) == (None, {})
 
 
+async def test_text_that_was_written_twice_is_added_once(store: MemoryStore) -> None:
+    signals = Signals(store)
+    live, signal = LiveText(signals), signals.session("s")
+    job = ("s", "chat_service.run", "s.1@0", 1)
+    with live.following("s.1"):
+        live.add_written([ResponseDelta(*job, 0, 0, ["One ", "two "], position=1)])
+        live.add_written([ResponseDelta(*job, 0, 0, ["One ", "two "], position=2)])
+        unchanged = signal.number
+        live.add_written([ResponseDelta(*job, 0, 1, ["two ", "three "], position=3)])
+        live.add_written([ResponseDelta(*job, 0, 3, ["four."], position=4)])
+        step = live.step("s.1")
+
+    assert step is not None
+    assert step.pieces == ["One ", "two ", "three ", "four."]
+    assert (unchanged, signal.number) == (1, 3)
+
+
 def written(step: int, start: int, text: str, fence: int = 1) -> ResponseDelta:
     return ResponseDelta("s", "chat_service.run", "s.1@0", fence, step, start, [text], position=7)
 

@@ -211,8 +211,12 @@ class LiveText:
             step = self._other.get(run_id)
             if delta.start == 0 and (step is None or (writer, delta.step) > (step.writer, step.step)):
                 step = self._other[run_id] = OpenStep(delta.conversation, delta.step, writer)
-            if step is not None and (step.writer, step.step, len(step.pieces)) == (writer, delta.step, delta.start):
-                step.pieces += delta.pieces
+            if step is None or (step.writer, step.step) != (writer, delta.step) or delta.start > len(step.pieces):
+                continue
+            # A worker writes text again if it does not know whether the text was stored.
+            new = delta.pieces[len(step.pieces) - delta.start :]
+            if new:
+                step.pieces += new
                 self._signals.session(delta.conversation).notify()
 
     def _check_need(self) -> None:
