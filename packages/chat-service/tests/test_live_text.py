@@ -40,6 +40,18 @@ async def test_text_is_taken_once_for_other_processes(store: MemoryStore) -> Non
     assert rest == [[ResponseDelta(*job, 0, 2, ["."])], []]
 
 
+async def test_text_that_could_not_be_written_is_unwritten_again(store: MemoryStore) -> None:
+    live = LiveText(Signals(store))
+    live.begin("s.1", OpenStep("s", 0, Writer(1, 1)))
+    live.append("s.1", "Good ")
+    taken = live.take_unwritten()
+    is_new = live.has_new_text.is_set()
+    live.restore_unwritten(taken)
+
+    assert (is_new, live.has_new_text.is_set()) == (False, True)
+    assert live.take_unwritten() == taken
+
+
 async def test_much_text_is_written_at_once(store: MemoryStore) -> None:
     live = LiveText(Signals(store))
     live.begin("s.1", OpenStep("s", 0, Writer(1, 1)))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from chat_core import Messages
+from chat_service import shared_text
 from chat_service.live_text import LiveText, OpenStep
 from chat_service.run_events import Writer
 from chat_service.shared_text import SharedText
@@ -54,6 +57,7 @@ async def test_text_that_could_not_be_written_is_written_with_the_next_text(
         await write(deltas)
         written.set()
 
+    monkeypatch.setattr(shared_text, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(store, "write_deltas", write_second)
     async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
         assert job is not None
@@ -70,6 +74,41 @@ async def test_text_that_could_not_be_written_is_written_with_the_next_text(
     assert [(delta.start, delta.pieces) for delta in deltas] == [(0, ["Good ", "morning."])]
 
 
+async def test_text_that_could_not_be_written_is_written_after_a_pause_although_no_text_follows(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.create(Messages.from_user("Hello."), id="s", jobs=[Job("chat_service.run", "s.1@0")])
+    live, write, written = LiveText(Signals(store)), store.write_deltas, anyio.Event()
+    steps: list[float | str] = []
+
+    async def write_second(deltas: Sequence[ResponseDelta]) -> None:
+        steps.append("write")
+        if len(steps) == 1:
+            msg = "the store is away"
+            raise OSError(msg)
+        await write(deltas)
+        written.set()
+
+    async def sleep(seconds: float) -> None:
+        steps.append(seconds)
+        await checkpoint()
+
+    monkeypatch.setattr(store, "write_deltas", write_second)
+    monkeypatch.setattr(shared_text, "anyio", SimpleNamespace(sleep=sleep, move_on_after=anyio.move_on_after))
+    async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
+        assert job is not None
+        group.start_soon(SharedText(store, live).write)
+        with anyio.fail_after(WAIT):
+            live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
+            live.append("s.1", "Good morning.")
+            await written.wait()
+        group.cancel_scope.cancel()
+
+    deltas = await store.deltas({"s": 0})
+    assert [(delta.start, delta.pieces) for delta in deltas] == [(0, ["Good morning."])]
+    assert steps == ["write", shared_text.RETRY_SECONDS, "write"]
+
+
 async def test_a_store_that_fails_loses_only_text_that_is_not_stored(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,6 +121,7 @@ async def test_a_store_that_fails_loses_only_text_that_is_not_stored(
         msg = "the store is away"
         raise OSError(msg)
 
+    monkeypatch.setattr(shared_text, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(store, "write_deltas", failing)
     monkeypatch.setattr(store, "deltas", failing)
     shared = SharedText(store, live)

@@ -187,9 +187,12 @@ class LiveText:
             deltas: text that `take_unwritten()` returned and that could not be written.
         """
         for delta in deltas:
-            step = self._own.get(run_of_part(delta.key))
+            run_id = run_of_part(delta.key)
+            step = self._own.get(run_id)
             if step is not None and (step.writer, step.step) == (_writer_of(delta), delta.step):
                 step.written = delta.start
+                self._unwritten[run_id] = sum(len(piece) for piece in step.pieces[delta.start :])
+                self.has_new_text.set()
 
     def positions(self) -> Mapping[str, int]:
         """Return the read position of text from other processes for each followed run, by session id."""

@@ -13,6 +13,8 @@ from chat_service.live_text import LiveText
 _LOG = logging.getLogger("chat_service")
 GROUP_SECONDS: Final = 0.1
 """Interval in seconds between writes of this process's text, and between reads of other processes' text."""
+RETRY_SECONDS: Final = 1.0
+"""Time in seconds between a write that failed and the next one."""
 
 
 @final
@@ -40,6 +42,7 @@ class SharedText:
             except Exception:  # noqa: BLE001 - a store may raise anything; followers receive the stored response
                 self._live.restore_unwritten(deltas)
                 _LOG.warning("text of open responses was not written for other processes", exc_info=True)
+                await anyio.sleep(RETRY_SECONDS)
 
     async def read(self) -> None:
         """Read the text of runs that this process follows and others execute, until the task is cancelled."""
