@@ -322,6 +322,22 @@ async def test_a_turn_of_a_forgotten_fact_is_not_indexed_again(tmp_path: Path) -
         assert sorted(item.position or 0 for item in await ana.documents(kind="turn")) == [1, 2, 3]
 
 
+async def test_forgetting_a_fact_deletes_what_was_extracted_with_its_turn(tmp_path: Path) -> None:
+    async with SqliteMemory(tmp_path / "m.db") as memory:
+        ana = memory.scope("ana")
+        early = Extraction([ExtractedEntity("Rust", context="the user learns it")], FACTS[:1], RELATIONS[:1])
+        late = Extraction([ExtractedEntity("Ben", context="a colleague")], FACTS[5:6], RELATIONS[4:5])
+        await indexer_of(memory, Script(early)).index("ana", "chat-1", talk(*FOUR[:1]))
+        await indexer_of(memory, Script(late)).index("ana", "chat-1", talk(*FOUR))
+        (home,) = await ana.facts(predicate="lives in")
+        await ana.forget(home.id)
+        assert [entity.name for entity in await ana.entities()] == ["Ben", "Colliery"]
+        assert [relation.label for relation in (await ana.graph()).relations] == ["belongs_to"]
+        (job,) = await ana.facts(subject="Ben")
+        await ana.forget(job.id)
+        assert await ana.entities() == []
+
+
 class ForgetfulScript(Script):
     """An extractor whose user forgets a fact during one of its calls."""
 

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 import anyio
 import pytest
 from chat_core.errors import UsageError
-from chat_memory import Memory, SqliteMemory, Statement, _fact_rows, _timeline, facts, sqlite
+from chat_memory import Memory, SqliteMemory, Statement, _fact_rows, _record_rows, _timeline, facts, sqlite
+from chat_memory.extraction import ExtractedEntity
 from chat_memory.testing import SCENARIOS, Memories, MemoryConformance, MemoryFactory, run_scenario
 
 MonkeyPatch = pytest.MonkeyPatch
@@ -86,6 +87,15 @@ def ignore_keys(patch: MonkeyPatch) -> None:
     patch.setattr(_fact_rows, "_statement_key", name)
 
 
+def ignore_chunks(patch: MonkeyPatch) -> None:
+    """Delete only what is recorded under the cited turn itself."""
+
+    def delete_texts(*_: object) -> dict[int, list[ExtractedEntity]]:
+        return {}
+
+    patch.setattr(_record_rows.RecordRows, "delete_texts", delete_texts)
+
+
 @dataclass(frozen=True)
 class Wrong:
     """A fault, and the scenario that names it."""
@@ -129,6 +139,7 @@ ALL_WRONG = [
         "forgetting_a_fact_deletes_its_entity",
         query("DELETE FROM chat_memory_mentions WHERE", "DELETE FROM chat_memory_mentions WHERE relation < 0 AND"),
     ),
+    Wrong("forgetting_a_fact_deletes_the_graph_of_its_chunk", ignore_chunks),
     Wrong("a_forgotten_text_is_not_stored_by_an_earlier_reader", query(":length) = :prefix", ":length) = ''")),
     Wrong("facts_are_listed_by_id", query("AND f.id IN (@texts(ids))", "AND :ids IS NOT NULL")),
     Wrong("a_vector_of_an_earlier_text_is_not_stored", query("AND d.text = coalesce(:text, d.text)", "")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import cast, final
 
 from chat_core.json import dumps, loads
@@ -28,16 +28,17 @@ _RELATIONS = (
     "AND a.id IN (@texts(ids)) AND b.id IN (@texts(ids)) ORDER BY a.id, r.label, b.id"
 )
 
-# The key of a mention is the conversation and the number of a turn.
+_MENTIONED = (
+    "SELECT r.key, a.id, b.id FROM chat_memory_relations r JOIN chat_memory_entities a ON a.key = r.source "
+    "JOIN chat_memory_entities b ON b.key = r.target WHERE r.scope = :scope AND EXISTS "
+    "(SELECT 1 FROM chat_memory_mentions m WHERE m.relation = r.key AND m.name IN (@texts(names)))"
+)
 _DELETE_MENTIONS = (
-    "DELETE FROM chat_memory_mentions WHERE rtrim(name, '0123456789') = :prefix AND relation IN (SELECT r.key "
-    "FROM chat_memory_relations r JOIN chat_memory_entities e ON e.key = r.source OR e.key = r.target "
-    "WHERE e.scope = :scope AND e.id = :id)"
+    "DELETE FROM chat_memory_mentions WHERE relation IN (@numbers(relations)) AND name IN (@texts(names))"
 )
 _DELETE_RELATIONS = (
-    "DELETE FROM chat_memory_relations WHERE key IN (SELECT r.key FROM chat_memory_relations r "
-    "JOIN chat_memory_entities e ON e.key = r.source OR e.key = r.target WHERE e.scope = :scope AND e.id = :id "
-    "AND NOT EXISTS (SELECT 1 FROM chat_memory_mentions m WHERE m.relation = r.key))"
+    "DELETE FROM chat_memory_relations WHERE key IN (@numbers(relations)) AND NOT EXISTS "
+    "(SELECT 1 FROM chat_memory_mentions m WHERE m.relation = chat_memory_relations.key)"
 )
 _DELETE_UNUSED_ENTITY = (
     "DELETE FROM chat_memory_entities WHERE scope = :scope AND id = :id AND NOT EXISTS "
@@ -178,15 +179,34 @@ class GraphRows:
         )
         return bool(rows)
 
-    def delete_mentions(self, entity: str, conversation: str) -> None:
-        """Delete what an `Indexer` has stored about an entity from a conversation.
+    def delete_mentions(
+        self, names: Collection[str], entities: Iterable[str], contexts: Mapping[str, Collection[str]] | None
+    ) -> None:
+        """Delete the mentions with these keys, the relations without another mention, and texts about the entities.
 
-        Relations that only this conversation mentions are deleted, and then the entity, if no relation and no fact is
-        left that needs it.
+        The entities are those at the ends of the mentioned relations, those in `contexts`, and `entities`. Their
+        property `context` is deleted. Then an entity without properties, relations and facts is deleted.
+
+        Args:
+            names: the keys of the mentions.
+            entities: the ids of more entities.
+            contexts: the contexts to delete, by the id of the entity. With None, every context is deleted.
         """
-        values: dict[str, Value] = {"scope": self._scope, "id": entity, "prefix": f"{conversation} "}
-        for statement in (_DELETE_MENTIONS, _DELETE_RELATIONS, _DELETE_UNUSED_ENTITY):
+        values: dict[str, Value] = {"scope": self._scope, "names": dumps(list(names))}
+        mentioned = self._session.execute(_MENTIONED, values)
+        values["relations"] = dumps([cast("int", row[0]) for row in mentioned])
+        for statement in (_DELETE_MENTIONS, _DELETE_RELATIONS):
             self._session.execute(statement, values)
+        for id in sorted({*entities, *(contexts or ()), *(str(end) for row in mentioned for end in row[1:])}):  # noqa: A001
+            key, properties = self._find_entity(id) or (0, {})
+            if "context" in properties and (contexts is None or properties["context"] in contexts.get(id, ())):
+                del properties["context"]
+                self._session.execute(
+                    "UPDATE chat_memory_entities SET properties = :properties WHERE key = :key",
+                    {"key": key, "properties": dumps(properties)},
+                )
+            if not properties:
+                self._session.execute(_DELETE_UNUSED_ENTITY, {"scope": self._scope, "id": id})
 
     def _find_or_create(self, name: str, what: str) -> int:
         """Return the row key of an entity. Create the entity if it is missing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import cast, final
 
@@ -9,6 +10,7 @@ from chat_core.errors import ConflictError
 from chat_core.json import dumps, loads
 
 from chat_memory._database import Session, Value
+from chat_memory.extraction import ExtractedEntity
 from chat_memory.facts import FORGOTTEN_PREFIX, require_name, require_short, require_text
 
 
@@ -72,13 +74,34 @@ class RecordRows:
             msg = f"nothing was stored, because a fact from the conversation {conversation!r} was forgotten meanwhile"
             raise ConflictError(msg)
 
-    def delete_texts(self, conversation: str) -> None:
-        """Delete the stored extractions and summaries of a conversation."""
+    def delete_texts(self, conversation: str, turn: int | None) -> dict[int, list[ExtractedEntity]]:
+        """Delete the stored extractions and summaries of a conversation.
+
+        The range of each extracted chunk of turns is kept in a record "chunk …", with the entities of the chunk if it
+        does not contain `turn`. A later call reads in these records which texts come from a turn.
+
+        Returns:
+            The entities of the chunks that contain `turn`, by the index of their first turn.
+        """
+        found: dict[int, list[ExtractedEntity]] = defaultdict(list)
+        for name, document in self.find(conversation).items():
+            kind, _, rest = name.partition(" ")
+            output = cast("Mapping[str, object]", document.get("output", document))
+            if kind not in {"extraction", "chunk"} or "first" not in document or "entities" not in output:
+                continue
+            first, last = cast("int", document["first"]), cast("int", document["last"])
+            entities = cast("list[dict[str, str]]", output["entities"])
+            if turn is not None and first <= turn <= last:
+                found[first] += [ExtractedEntity(**item) for item in entities]
+                entities = []
+            chunk = {"first": first, "last": last, "entities": entities}
+            self.put(conversation, f"chunk {rest}", chunk, replace=True)
         self._session.execute(
             "DELETE FROM chat_memory_records WHERE scope = :scope AND conversation = :conversation "
             "AND (substr(name, 1, 11) = 'extraction ' OR substr(name, 1, 8) = 'summary ')",
             {"scope": self._scope, "conversation": conversation},
         )
+        return found
 
     def conversations(self) -> list[str]:
         """List the conversations that have records."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import datetime
 from typing import final
 
@@ -35,18 +36,23 @@ class Rows:
         self.blocks = BlockRows(session, scope)
 
     def forget(self, id: str) -> bool:  # noqa: A002 - the field's own name
-        """Delete a fact and everything that comes from the turns that it cites, and return whether it existed."""
+        """Delete a fact and what `MemoryScope.forget()` lists, and return whether the fact existed."""
+        entities = [entity.id for entity in self.graph.entities_of(id)]
         cited = [
-            (citation, normalize(stored.statement.object))
+            citation
             for stored in self.facts.statements(id)
             if isinstance(citation := stored.statement.citation, SessionCitation)
         ]
-        for citation, _ in cited:
-            self.documents.delete_turn(citation.conversation, citation.turn)
-            self.records.delete_texts(citation.conversation)
-            record = forgotten_record(id, citation.turn)
-            self.records.put(citation.conversation, record, {"turn": citation.turn}, replace=True)
         found = self.facts.forget(id)
-        for citation, entity in cited:
-            self.graph.delete_mentions(entity, citation.conversation)
+        for citation in cited:
+            conversation, turn = citation.conversation, citation.turn
+            self.documents.delete_turn(conversation, turn)
+            chunks = self.records.delete_texts(conversation, turn)
+            self.records.put(conversation, forgotten_record(id, turn), {"turn": turn}, replace=True)
+            contexts: dict[str, set[str]] = defaultdict(set)
+            for item in (item for chunk in chunks.values() for item in chunk):
+                contexts[normalize(item.name)].add(item.context)
+            # An `Indexer` names a mention after the conversation and the first turn of the chunk.
+            names = [f"{conversation} {first}" for first in {turn, *chunks} - {None}]
+            self.graph.delete_mentions(names, entities, contexts if chunks else None)
         return found

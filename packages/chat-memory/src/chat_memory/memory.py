@@ -113,10 +113,16 @@ class MemoryScope(Protocol):
         """Delete a fact with its statements, text, vectors and links, and the texts that it comes from.
 
         For each `SessionCitation` of the statements, the passages of the turn, and the summary and the stored
-        extractions of the conversation, are deleted. Relations of the object that an `Indexer` found only in this
-        conversation are deleted, and the object's entity, if it has no other relations and facts. A record
-        `forgotten_record(id, turn)`, which contains only the number of the turn, is stored under the conversation, so
-        that an `Indexer` does not store the fact or the turn again.
+        extractions of the conversation, are deleted. A record `forgotten_record(id, turn)`, which contains only the
+        number of the turn, is stored under the conversation, so that an `Indexer` does not store the fact or the turn
+        again.
+
+        An `Indexer` records the source of relations and entities by chunk, which is the part of the conversation that
+        was extracted with one request. From the chunk that contains the turn, all mentions of relations are deleted,
+        and relations that no other text mentions. The property `context` of an entity is deleted if the extraction of
+        the chunk contains this text. Then an entity of the chunk or the fact is deleted if it has no properties,
+        relations and facts. Without a stored extraction, only mentions with the key `"CONVERSATION TURN"` are deleted,
+        and the property `context` of the entities of these relations and of the fact, whatever its source.
 
         Returns:
             Whether this scope had such a fact.

@@ -303,22 +303,55 @@ async def forgetting_a_fact_deletes_its_source_texts(memories: Memories) -> None
 
 
 async def forgetting_a_fact_deletes_its_entity(memories: Memories) -> None:
-    """`forget()` deletes the object's entity and relations that only the cited conversation mentions."""
+    """`forget()` deletes the fact's entities, if they have no properties, and no other facts and relations."""
     async with memories.open() as memory:
         ana = memory.scope("ana")
         secret = (await ana.add(Statement("user", "lives in", "Paris", citation=SessionCitation("c", 3)))).fact
         await ana.add(Statement("user", "has lived in", "Rome", citation=SessionCitation("c", 3)))
         await ana.add_entity(Entity("Paris", "place", {"context": "where the user lives"}))
-        await ana.relate(Relation("user", "part of", "Paris"), key="c 0")
-        await ana.relate(Relation("user", "part of", "Rome"), key="c 0")
-        await ana.relate(Relation("Rome", "uses", "Paris"), key="c 1 0")
+        await ana.relate(Relation("user", "part of", "Paris"), key="c 3")
+        await ana.relate(Relation("user", "part of", "Rome"), key="c 1")
+        await ana.relate(Relation("Rome", "uses", "Paris"), key="c 1 3")
         await ana.forget(secret.id)
         relations = [(found.source, found.target) for found in (await ana.graph()).relations]
         require_equal(sorted(relations), [("Rome", "Paris"), ("user", "Rome")], "other relations stay")
+        require("where the user lives" not in str(await ana.export()), "the context of a used entity is gone")
         again = (await ana.add(Statement("user", "lives in", "Paris", citation=SessionCitation("c 1", 3)))).fact
-        await ana.forget(again.id)
-        require("where the user lives" not in str(await ana.export()), "an entity without facts and relations is gone")
-        require_equal([found.name for found in await ana.entities()], ["Rome", "user"], "other entities stay")
+        jazz = (await ana.add(Statement("user", "likes", "Jazz", citation=SessionCitation("c", 4)))).fact
+        await ana.add_entity(Entity("Jazz", "genre", {"curated": "yes"}))
+        for fact in (again, jazz):
+            await ana.forget(fact.id)
+        require_equal([found.name for found in await ana.entities()], ["Jazz", "Rome", "user"], "other entities stay")
+
+
+async def forgetting_a_fact_deletes_the_graph_of_its_chunk(memories: Memories) -> None:
+    """`forget()` deletes the relations and contexts that were extracted with the cited turn, and no others."""
+    async with memories.open() as memory:
+        ana = memory.scope("ana")
+        contexts = {0: {"Clinic": "treats Ana", "Moreau": "Ana's doctor"}, 5: {"Bob": "a friend", "Rome": "his home"}}
+        for first, found in contexts.items():
+            entities = [{"name": name, "type": "x", "context": context} for name, context in found.items()]
+            document = {"first": first, "last": first + 4, "output": {"entities": entities}}
+            await ana.put_record("c", f"extraction {first}-{first + 4} v1", document)
+            for name, context in found.items():
+                await ana.add_entity(Entity(name, "x", {"context": context}))
+        await ana.relate(Relation("Ana", "patient of", "Moreau"), key="c 0")
+        await ana.relate(Relation("Moreau", "knows", "Bob"), key="c 0")
+        await ana.relate(Relation("Bob", "lives in", "Rome"), key="c 5")
+        await ana.relate(Relation("Bob", "knows", "Moreau"), key="c 5")
+        fact = (await ana.add(Statement("Ana", "is treated in", "Clinic", citation=SessionCitation("c", 3)))).fact
+        rome = (await ana.add(Statement("Ana", "visited", "Rome", citation=SessionCitation("c", 7)))).fact
+        await ana.forget(fact.id)
+        exported = str(await ana.export())
+        require("treats Ana" not in exported and "doctor" not in exported, "no text of the chunk is left")
+        relations = [(found.source, found.target) for found in (await ana.graph()).relations]
+        require_equal(sorted(relations), [("Bob", "Moreau"), ("Bob", "Rome")], "relations of other chunks stay")
+        left = {found.name: found.properties.get("context") for found in await ana.entities()}
+        expected = {"Ana": None, "Bob": "a friend", "Moreau": None, "Rome": "his home"}
+        require_equal(left, expected, "mentioned entities and contexts of other chunks stay")
+        await ana.forget(rome.id)
+        require_equal(await ana.entities(), [], "nothing of the other chunk is left after it is forgotten too")
+        require("friend" not in str(await ana.export()), "no text of the other chunk is left")
 
 
 async def a_forgotten_text_is_not_stored_by_an_earlier_reader(memories: Memories) -> None:
@@ -403,6 +436,7 @@ SCENARIOS = (
     a_forgotten_fact_is_deleted_completely,
     forgetting_a_fact_deletes_its_source_texts,
     forgetting_a_fact_deletes_its_entity,
+    forgetting_a_fact_deletes_the_graph_of_its_chunk,
     a_forgotten_text_is_not_stored_by_an_earlier_reader,
     facts_are_listed_by_id,
     touch_marks_the_facts_that_it_names,
