@@ -21,7 +21,7 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import TypeVar
 
 from chat_core import model_texts
-from chat_core.concurrency import absorb_own_cancellation, is_cancelled, is_task_cancelled
+from chat_core.concurrency import absorb_own_cancellation, is_cancelled
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.subchat_report import InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage, prefix_error
@@ -264,27 +264,18 @@ class ToolPass(Generic[PauseT]):
                 self._first_unobserved is not first
                 or not ready.tool.resolved
                 or not _are_same_contexts(context, copy_context())
-                or self._was_cancelled_by_call()
                 or (following := self._take_next(shared=True)) is None
             ):
                 return
             ready = following
-            await self._run_call(ready, checked=True)
+            await self._run_call(ready)
 
-    def _was_cancelled_by_call(self) -> bool:
-        """Return whether the last call cancelled the run or its own task.
-
-        The task has awaited nothing since it was checked by `is_cancelled()`, which takes longer.
-        """
-        return (self._group is not None and self._group.cancel_scope.cancel_called) or is_task_cancelled()
-
-    async def _run_call(self, ready: ReadyCall, *, checked: bool = False) -> None:
-        """Run one call in the current task, unless the run is cancelled. `checked`: the caller knows that it is not."""
+    async def _run_call(self, ready: ReadyCall) -> None:
         tool = ready.tool
         error: BaseException | None = None
         self._started.add(tool.id)
         try:
-            if not self._closed and (checked or not is_cancelled()):
+            if not self._closed and not is_cancelled():
                 await self._start_and_run(ready)
         except anyio.get_cancelled_exc_class():
             self._interrupted = True
