@@ -140,7 +140,10 @@ async def test_a_changed_list_of_claude_raises_a_chat_error_or_is_searched() -> 
 
 @pytest.mark.parametrize("vendor", ["claude", "gemini", "openai"])
 async def test_a_list_of_batches_that_repeats_a_page_is_an_error(vendor: str) -> None:
-    page: Any = {"operations": [], "nextPageToken": "t"} if vendor == "gemini" else LISTED | {"has_more": True}
+    echoed = {"id": "sk-secret", "last_id": "sk-secret"}
+    page: Any = {"operations": [], "nextPageToken": "sk-secret"}
+    if vendor != "gemini":
+        page = {"data": [LISTED["data"][0] | echoed], "has_more": True, "last_id": "sk-secret"}
 
     requests = 0
 
@@ -157,5 +160,6 @@ async def test_a_list_of_batches_that_repeats_a_page_is_an_error(vendor: str) ->
             "gemini": GeminiBuilder().with_base_url(url).with_model("m").with_api_key("k").build(),
             "openai": OpenAIBuilder().with_gateway(url).with_model("m").with_api_key("k").build(),
         }
-        with pytest.raises(InvalidResponseError, match="the list of batches does not end"):
+        with pytest.raises(InvalidResponseError, match="the list of batches does not end") as caught:
             await models[vendor].find_batch([], name="n", size=9, since=SINCE)
+        assert "sk-secret" not in repr(caught.value)

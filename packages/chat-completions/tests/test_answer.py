@@ -213,6 +213,23 @@ def test_thinking_blocks_without_a_text_field_are_read_as_reasoning() -> None:
     assert out == [ReasoningDelta("Hm"), ReasoningDelta("Ah")]
 
 
+def test_thinking_blocks_belong_to_the_reasoning_that_they_came_with() -> None:
+    def block(text: str, signature: str) -> dict[str, Any]:
+        return {"type": "thinking", "thinking": text, "signature": signature}
+
+    pieces = ({"thinking_blocks": [block("A", "s1")]}, {"content": "one"})
+    more = ({"content": [{"type": "thinking", "thinking": "B"}]}, {"thinking_blocks": [block("B", "s2")]})
+    parts, out = read(*pieces, *more)
+
+    reasonings = [part for part in parts if isinstance(part, Reasoning)]
+    assert [part.text for part in reasonings] == ["A", "B"]
+    assert [part.opaque and part.opaque.data["blocks"] for part in reasonings] == [
+        [block("A", "s1")],
+        [block("B", "s2")],
+    ]
+    assert out == [ReasoningDelta("A"), TextDelta("one"), ReasoningDelta("B")]
+
+
 def test_reasoning_details_without_a_text_field_are_read_as_reasoning() -> None:
     summary = {"type": "reasoning.summary", "summary": "Hm", "index": 0}
     secret = {"type": "reasoning.encrypted", "data": "xyz", "index": 1}

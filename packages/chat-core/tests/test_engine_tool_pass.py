@@ -689,6 +689,25 @@ async def test_a_failure_recorded_during_a_call_takes_precedence_over_its_result
     assert messages.tool("w").status == Failed("somebody looked, and it did not work")
 
 
+async def test_no_call_starts_after_a_tool_has_cancelled_a_scope_around_the_run() -> None:
+    begun: list[int] = []
+    tools = ToolCollection()
+    messages = Messages.from_user("go")
+
+    with anyio.CancelScope() as scope:
+
+        @tools.tool
+        async def stop(n: int) -> None:
+            begun.append(n)
+            scope.cancel()
+
+        model = ScriptedProvider(calls("stop", 4))
+        await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
+
+    assert len(begun) == 1
+    assert [type(tool.status) for tool in messages[1].tools].count(Pending) == 3
+
+
 async def test_no_call_starts_after_the_run_is_cancelled() -> None:
     begun: list[int] = []
     tools = ToolCollection()

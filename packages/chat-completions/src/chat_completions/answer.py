@@ -219,7 +219,7 @@ class Answer:
         if self.texts:
             self._append_text_parts(self._closed_parts)
             self._reasoning_texts, self._reasoning_part, self._reasoning_pieces = [], None, []
-            self._reasoning_details, self._detail_fragments = [], {}
+            self._reasoning_details, self._detail_fragments, self._thinking_blocks = [], {}, []
             self.texts.clear()  # the decoder holds a reference to this list
         value = part.get(key) or ""
         pieces = value if is_list(value) else [{"type": "text", "text": value}]
@@ -302,7 +302,7 @@ class Answer:
                 texts.append(text)
             else:
                 self._thinking_blocks.append((dict(block), [text] if text else []))
-            if not any(piece.get(name) for name in REASONING_FIELDS):
+            if self._reasoning_part is None and not any(piece.get(name) for name in REASONING_FIELDS):
                 self._add_reasoning(text, out)
 
     def _read_refusal(self, value: object, _piece: MessageFields, _out: list[Delta]) -> None:

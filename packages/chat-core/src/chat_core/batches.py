@@ -210,8 +210,11 @@ def add_cursor(cursors: set[str], cursor: str | None, provider: str) -> None:
     Raises:
         InvalidResponseError: the server repeats a cursor, or the list has more than 1,000 pages.
     """
-    if cursor and (cursor in cursors or len(cursors) >= _MAX_PAGES):
-        msg = f"{provider}: the list of batches does not end: page {len(cursors) + 1} is followed by {cursor[:60]!r}"
+    if cursor in cursors and cursor:
+        msg = f"{provider}: the list of batches does not end: page {len(cursors) + 1} has the cursor of an earlier page"
+        raise errors.InvalidResponseError(msg)
+    if cursor and len(cursors) >= _MAX_PAGES:
+        msg = f"{provider}: the list of batches has more than {_MAX_PAGES} pages, and is not read further"
         raise errors.InvalidResponseError(msg)
     cursors.add(cursor or "")
 

@@ -258,11 +258,12 @@ class GeminiProvider(_Client):
         response = await self.fetch_response(replace(start, path=f"/upload{start.path}"))
         try:
             url = urlsplit(response.headers.get("x-goog-upload-url", ""))
-        except ValueError as error:
-            msg = f"{provider}: the upload URL is not valid: {error}"
-            raise InvalidResponseError(msg, path="x-goog-upload-url") from error
+        except ValueError:
+            msg = f"{provider}: the upload URL is not a valid URL"
+            raise InvalidResponseError(msg, path="x-goog-upload-url") from None
         if url.netloc != start.host or url.scheme != start.scheme:
-            msg = f"{provider}: the upload URL must be on {start.host}, not on {url.netloc!r}"
+            # The host is not quoted: a server may echo a credential in it.
+            msg = f"{provider}: the upload URL must be on {start.scheme}://{start.host}, but is on another host"
             raise InvalidResponseError(msg, path="x-goog-upload-url")
         headers = (("x-goog-upload-offset", "0"), ("x-goog-upload-command", "upload, finalize"))
         upload = self.endpoint.request("/files", lines, None, stream=False, headers=headers)
