@@ -44,6 +44,26 @@ async def test_changes_of_another_process_are_published_to_list_and_conversation
             await wait_for_event(one, 0)
 
 
+async def test_open_pages_are_notified_after_the_database_was_replaced(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, replaced = store.changes, anyio.Event()
+
+    async def changes(since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
+        if wait_seconds:
+            replaced.set()
+        read = backup.changes if replaced.is_set() else original
+        return await read(since, wait_seconds=wait_seconds)
+
+    monkeypatch.setattr(store, "changes", changes)
+    async with MemoryStore() as backup, watching(store) as (watch, runs):
+        one = runs.channel("chat-17")
+        with runs.list_channel.count_follower(), one.count_follower():
+            await watch.catch_up(one, "chat-17", (await store.changes()).cursor)
+            await wait_for_event(runs.list_channel, 0)
+            await wait_for_event(one, 0)
+
+
 async def test_catch_up_reports_changes_since_the_cursor(store: MemoryStore) -> None:
     cursor = (await store.changes()).cursor
     await Bank().ask(MemoryStore(beside=store), "chat-18")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from chat_core import Messages
 from chat_service.signals import Signal, Signals
 from chat_store import MemoryStore
 from service_helpers import WAIT
@@ -25,6 +26,24 @@ async def test_a_change_in_another_process_wakes_the_waiting_task(store: MemoryS
         group.cancel_scope.cancel()
 
     assert (one.changes > 0, two.changes) == (True, 0)
+
+
+async def test_all_sessions_are_notified_after_the_database_was_replaced(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.create(Messages.from_user("Hello."))
+    signals = Signals(store)
+    await signals.open()
+    one, two = signals.session("one"), signals.session("two")
+    async with MemoryStore() as backup, anyio.create_task_group() as group:
+        monkeypatch.setattr(store, "changes", backup.changes)
+        group.start_soon(signals.run)
+        with anyio.fail_after(WAIT):
+            for signal in (one, two, signals.any_session):
+                await signal.wait_for_report(0)
+        group.cancel_scope.cancel()
+
+    assert (one.reports, two.reports, signals.any_session.reports) == (1, 1, 1)
 
 
 async def test_a_task_that_missed_a_notification_does_not_wait() -> None:

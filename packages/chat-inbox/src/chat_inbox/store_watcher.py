@@ -23,7 +23,7 @@ class StoreWatcher:
     def __init__(self, store: ConversationStore, runs: BackgroundRuns) -> None:
         self._store = store
         self._runs = runs
-        self._watcher = ChangeWatcher(store, self._publish_changes, self._has_followers)
+        self._watcher = ChangeWatcher(store, self._publish_changes, self._publish_reset, self._has_followers)
 
     async def catch_up(self, channel: Channel, conversation: str | None, cursor: str) -> bool:
         """Start watching for a new follower, and return whether its page is already out of date.
@@ -58,4 +58,10 @@ class StoreWatcher:
         for item in changes.conversations:
             channel = self._runs.channels.get(item.conversation)
             if channel is not None and channel.followers and not channel.running:
+                channel.publish("changed")
+
+    def _publish_reset(self) -> None:
+        self._runs.list_channel.publish("changed")
+        for channel in self._runs.channels.values():
+            if channel.followers and not channel.running:
                 channel.publish("changed")

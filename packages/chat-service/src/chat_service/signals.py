@@ -86,7 +86,7 @@ class Signals:
     def __init__(self, store: ConversationStore) -> None:
         self.any_session: Signal = Signal()
         self._sessions: WeakValueDictionary[str, Signal] = WeakValueDictionary()
-        self._watcher = ChangeWatcher(store, self._publish, lambda: True)
+        self._watcher = ChangeWatcher(store, self._publish, self._publish_reset, lambda: True)
 
     def session(self, session_id: str) -> Signal:
         """Return the signal of a session. Keep a reference to the signal while you wait.
@@ -132,3 +132,8 @@ class Signals:
                 signal.notify_change()
         if changes.conversations:
             self.any_session.notify_change()
+
+    def _publish_reset(self) -> None:
+        for signal in list(self._sessions.values()):
+            signal.notify_change()
+        self.any_session.notify_change()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 import anyio
+from chat_core.errors import UsageError
 
 from chat_store.results import Changes
 from chat_store.store import ConversationStore
@@ -24,14 +25,21 @@ class ChangeWatcher:
     Args:
         store: the store to watch.
         publish: function that receives the changes. The list of changed conversations may be empty.
+        publish_reset: function that is called if the database was replaced, for example by a backup, so that any
+            conversation may have changed.
         has_listeners: returns whether there are listeners. Without listeners, the store is not read.
     """
 
     def __init__(
-        self, store: ConversationStore, publish: Callable[[Changes], None], has_listeners: Callable[[], bool]
+        self,
+        store: ConversationStore,
+        publish: Callable[[Changes], None],
+        publish_reset: Callable[[], None],
+        has_listeners: Callable[[], bool],
     ) -> None:
         self._store = store
         self._publish = publish
+        self._publish_reset = publish_reset
         self._has_listeners = has_listeners
         self._cursor: str | None = None
         self._listener_arrived = anyio.Event()
@@ -57,6 +65,13 @@ class ChangeWatcher:
         if not self._has_listeners():
             self._listener_arrived, self._cursor = anyio.Event(), None
             return
-        changes = await self._store.changes(self._cursor, wait_seconds=_WAIT_SECONDS)
+        try:
+            changes = await self._store.changes(self._cursor, wait_seconds=_WAIT_SECONDS)
+        except UsageError:  # the cursor does not belong to this database
+            self._cursor = (await self._store.changes()).cursor
+            self._publish_reset()
+            _LOG.warning("the database was replaced; listeners read it again", exc_info=True)
+            await anyio.sleep(_RETRY_SECONDS)
+            return
         self._cursor = changes.cursor
         self._publish(changes)
