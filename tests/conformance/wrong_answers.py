@@ -245,7 +245,7 @@ class BlamesTheServer(Toy):
                 raise ServerError(str(error)) from error
 
 
-@fails_at("cut_anywhere")
+@fails_at("cut_anywhere", "partial")
 class ReadsOneEventOfEachRead(Toy):
     """Of several events that arrive together, only the first is decoded."""
 
