@@ -102,7 +102,7 @@ async def check_situations(vendor: str, transport: Transport, names: Iterable[st
         provider = VENDORS[vendor](f"http://{server.host}/v1?{QUERY}").with_transport(transport).build()
         for name in names:
             situation = RESPONSES[name]
-            options = ChatOptions(timeout=0.1 if situation.ends in {"silence", "stall"} else None)
+            options = ChatOptions(timeout=0.5 if situation.ends in {"silence", "stall"} else None)
             for method in situation.methods:
                 error = await failure(provider, options, method)
                 path = server.exchanges[-1].path.partition("?")[0]

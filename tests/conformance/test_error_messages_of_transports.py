@@ -76,7 +76,7 @@ async def check_socket_error(host: str, error: type[ChatError], message: str) ->
     transport = WebSocketTransport(ResponsesFrames(), trust_env=False, back_off=BackOff(sleep=at_once))
     builder = ResponsesBuilder().with_base_url(f"http://{host}/v1?{QUERY}").with_model("m")
     provider = builder.with_api_key(SECRET).with_websocket().with_transport(transport).build()
-    failed = await failure(provider, ChatOptions(timeout=0.1), "stream")
+    failed = await failure(provider, ChatOptions(timeout=0.5), "stream")
     await transport.aclose()
     assert type(failed) is error, failed
     expected = message.replace("{ws}", f"ws://{host}/v1/responses")
@@ -156,7 +156,7 @@ ENDINGS: Final[dict[str, tuple[Callable[[ServerConnection], Awaitable[None]], ty
     "silence": (
         stay_silent,
         errors.RequestTimeoutError,
-        "{p}: {ws}: no data arrived within 0.1 seconds (next step: ChatOptions(timeout=…) sets the limit)",
+        "{p}: {ws}: no data arrived within 0.5 seconds (next step: ChatOptions(timeout=…) sets the limit)",
     ),
 }
 
