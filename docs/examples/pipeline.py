@@ -183,8 +183,12 @@ async def call_tool(office: AnyChat, store: SqliteStore, *, unattended: bool) ->
         if not isinstance(outcome, Paused):
             break
         await decide(store, unattended=unattended)
-    status = outcome.status  # a run that waits for a decision has not completed, so the call fails
-    print(f"workflow: {status.error if isinstance(status, Failed) else type(status).__name__}")
+    status = outcome.status
+    if isinstance(status, Failed):
+        # A run that waits for a decision has not completed, so the call fails. Its error has the state of the run.
+        print(f"workflow: not completed yet: {status.error.partition(': ')[2]}")
+    else:
+        print(f"workflow: {type(status).__name__}")
 
 
 async def follow(pipelines: Pipelines, run_id: str, store: SqliteStore, *, unattended: bool) -> Run:
