@@ -11,7 +11,7 @@ from chat_core.approvals import Principal, only_role
 from chat_core.errors import UsageError
 from chat_core.messages import Completed, Pending
 from chat_core.testing.scripted import Answer
-from chat_inbox import Inbox
+from chat_inbox import Inbox, TokenSignIn
 from chat_inbox.inbox import allow_everyone
 from chat_store import MemoryStore
 from inbox_helpers import ANSWER, CALL, WAIT, Bank, Client, anyone, by_header, form_for, messages_of, until_answered
@@ -188,6 +188,12 @@ def test_inbox_without_may_decide_raises() -> None:
         Inbox(store, authenticate=by_header)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     with pytest.raises(UsageError, match="may_decide must be a function"):
         Inbox(store, authenticate=by_header, may_decide=cast("Any", None))
+
+
+def test_inbox_raises_if_authenticate_is_not_a_function() -> None:
+    sign_in: Any = TokenSignIn("ana")
+    with pytest.raises(UsageError, match=r"authenticate must be an async function.*TokenSignIn"):
+        Inbox(MemoryStore(), authenticate=sign_in, may_decide=sign_in.may_decide)
 
 
 def test_inbox_raises_for_async_rules() -> None:

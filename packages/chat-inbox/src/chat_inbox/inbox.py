@@ -13,7 +13,7 @@ from typing import Any, Final, Self, cast, final
 import anyio
 from chat_core import AnyChat, Chat
 from chat_core.approvals import ApprovalKeys, MayDecide, Principal
-from chat_core.arguments import require_number, require_type
+from chat_core.arguments import require_callable, require_number, require_type
 from chat_core.clock import utc_now
 from chat_core.errors import UsageError
 from chat_store import ConversationStore
@@ -96,6 +96,7 @@ class Inbox:
         if secret is not None:
             require_type("secret", secret, bytes, "bytes")
         require_number("grace_seconds", grace_seconds)
+        require_callable("authenticate", authenticate, "an async function, such as a method of TokenSignIn")
         if secret is not None and len(secret) < _MIN_SECRET_BYTES:
             msg = (
                 f"secret has {len(secret)} bytes, but needs {_MIN_SECRET_BYTES}: create it with secrets.token_bytes(32)"
