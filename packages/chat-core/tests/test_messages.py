@@ -51,6 +51,17 @@ def test_contents_of_one_role_merge_and_keep_their_turns() -> None:
     assert [turn.text for turn in messages[0].turns] == ["one", "two"]
 
 
+def test_turns_are_listed_with_their_roles_and_do_not_change_later() -> None:
+    messages = Messages.from_user("One.").user("Two.")
+    turns = messages.turns
+    messages.append("model", Turn([Text("Three.")]))
+    messages.rewind(1)
+
+    assert [(role, turn.text) for role, turn in turns] == [("user", "One."), ("user", "Two.")]
+    assert [role for role, _ in messages.turns] == ["user", "user", "model", "user"]
+    assert [turn for _, turn in messages.turns] == [turn for content in messages for turn in content.turns]
+
+
 def test_contents_of_different_roles_do_not_merge() -> None:
     messages = Messages.from_system("be brief").user("hello").system("in French").user("again")
     assert [content.role for content in messages] == ["system", "user", "system", "user"]

@@ -125,7 +125,7 @@ def tools_in(contents: Sequence[Content]) -> list[Tool]:
     Args:
         contents: the conversation.
     """
-    return [tool for content in contents for turn in content.turns for tool in turn.tools]
+    return [tool for content in contents for tool in content.tools]
 
 
 def _iterate_results(contents: Sequence[Content]) -> Iterator[tuple[str, str]]:

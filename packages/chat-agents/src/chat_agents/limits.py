@@ -87,8 +87,8 @@ class RunningDelegation:
     @property
     def active_seconds(self) -> float:
         """Active time of the agent in seconds, up to its last response or its last pause."""
-        turns = [turn for content in self.messages for turn in content.turns]
-        return self.earlier + sum([cast("float", (turn.extra or {}).get(SECONDS, 0.0)) for turn in turns])
+        seconds = [(turn.extra or {}).get(SECONDS, 0.0) for _, turn in self.messages.turns]
+        return self.earlier + sum([cast("float", item) for item in seconds])
 
     @property
     def remaining_calls(self) -> int | None:
@@ -186,7 +186,7 @@ def count_turns(messages: Messages) -> int:
     Args:
         messages: the conversation.
     """
-    return sum([content.role == "model" and turn.by != APPLICATION for content in messages for turn in content.turns])
+    return sum([role == "model" and turn.by != APPLICATION for role, turn in messages.turns])
 
 
 def count_calls(messages: Messages) -> int:
@@ -201,11 +201,11 @@ def count_calls(messages: Messages) -> int:
 
 
 def _contains_turn(messages: Messages, turn: Turn) -> bool:
-    return any(stored is turn for content in messages for stored in content.turns)
+    return any(stored is turn for _, stored in messages.turns)
 
 
 def _list_tools(messages: Messages) -> list[Tool]:
-    return [tool for content in messages for turn in content.turns for tool in turn.tools]
+    return [tool for content in messages for tool in content.tools]
 
 
 def _count_inner_calls(tool: Tool) -> int:

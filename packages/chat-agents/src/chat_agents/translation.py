@@ -83,9 +83,9 @@ class Translation:
         Args:
             messages: the conversation.
         """
-        turns = [turn for content in messages for turn in content.turns]
+        turns = messages.turns
         new, self._seen = turns[self._seen :], len(turns)
-        return [Data(RESULT, turn.extra[RESULT]) for turn in new if turn.extra and RESULT in turn.extra]
+        return [Data(RESULT, turn.extra[RESULT]) for _, turn in new if turn.extra and RESULT in turn.extra]
 
     def pause(self, paused: Paused, messages: Messages) -> Sequence[ToolStatus]:
         """Return a `waiting` status for each call that a paused run waits for.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Final, cast, final
 
@@ -145,11 +145,10 @@ class Imported:
         return cls(SessionUsage.from_dict(data.get("usage", {})), _read_count(data, "turns", "imported"))
 
 
-def _turns_after(messages: Messages, after: int) -> list[tuple[Role, Turn]]:
+def _turns_after(messages: Messages, after: int) -> Sequence[tuple[Role, Turn]]:
     require_type("messages", messages, Messages, "a Messages object")
     require_whole("after", after, 0)
-    turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in messages for turn in content.turns]
-    return turns[after:]
+    return messages.turns[after:]
 
 
 def _iterate_requests(messages: Messages, after: int = 0) -> Iterator[tuple[str, TokenUsage]]:

@@ -131,18 +131,17 @@ class AnsweringModel:
 
 def count_inputs(messages: Messages) -> int:
     """Return the number of user turns in a conversation."""
-    return sum([turn.by != ENGINE for content in messages if content.role == "user" for turn in content.turns])
+    return sum([role == "user" and turn.by != ENGINE for role, turn in messages.turns])
 
 
 def count_responses(messages: Messages) -> int:
     """Return the number of turns of the model after the last turn of a user."""
     count = 0
-    for content in messages:
-        for turn in content.turns:
-            if content.role == "model":
-                count += 1
-            elif turn.by != ENGINE:
-                count = 0
+    for role, turn in messages.turns:
+        if role == "model":
+            count += 1
+        elif turn.by != ENGINE:
+            count = 0
     return count
 
 

@@ -86,6 +86,6 @@ async def forget_with_notes(
 
 def _turns_with_note(messages: Messages, note: str) -> Iterator[int]:
     """Return the indexes of the turns with a note that has this id."""
-    for index, turn in enumerate(turn for content in messages for turn in content.turns):
+    for index, (_, turn) in enumerate(messages.turns):
         if any(found.id == note for part in turn.parts if isinstance(part, Recalled) for found in part.notes):
             yield index

@@ -36,7 +36,7 @@ def read_turns(messages: Messages) -> list[TranscriptTurn]:
     """
     live = {id(turn) for _, turn in messages.live_turns}
     found: list[TranscriptTurn] = []
-    for index, (role, turn) in enumerate((content.role, turn) for content in messages for turn in content.turns):
+    for index, (role, turn) in enumerate(messages.turns):
         text = turn.text.replace("\0", "").encode("utf-8", "replace").decode().strip()
         if role in {"user", "model"} and turn.by is None and id(turn) in live and text:
             found.append(TranscriptTurn(index, "user" if role == "user" else "model", text, turn.created_at))

@@ -353,8 +353,7 @@ def require_interpreter(user: str) -> None:
 
 def _calls_by_step(messages: Messages) -> list[list[Tool]]:
     """Return the calls of each step of a program. The last turn of an ended program has no calls and is not a step."""
-    turns = [turn for content in messages if content.role == "model" for turn in content.turns]
-    return [tools for turn in turns if (tools := list(turn.tools))]
+    return [turn.tools for role, turn in messages.turns if role == "model" and turn.tools]
 
 
 def _require_recorded_calls(current: Calls | Ended, tools: Sequence[Tool]) -> None:

@@ -55,8 +55,7 @@ def unanswered(resumed: BackgroundResponse | None, messages: Messages) -> Backgr
         resumed: the response to wait for, from the options of the run.
         messages: the conversation to send.
     """
-    turns = [turn for content in messages if content.role == "model" for turn in content.turns]
-    ids = [turn.metadata.id for turn in turns if turn.metadata is not None]
+    ids = [turn.metadata.id for role, turn in messages.turns if role == "model" and turn.metadata is not None]
     return None if resumed is None or resumed.id in ids else resumed
 
 

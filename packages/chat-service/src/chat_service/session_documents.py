@@ -38,7 +38,7 @@ def session_detail(meta: ConversationMeta, messages: Messages) -> Json:
         messages: the conversation.
     """
     turns: list[Json] = []
-    for role, turn in _list_turns(messages):
+    for role, turn in messages.turns:
         if role == "user" and turn.by is None:
             turns.append(_new_turn(turn, len(turns)))
         elif role == "model" and turns:
@@ -55,7 +55,7 @@ def session_messages(session_id: str, messages: Messages) -> Json:
         session_id: id of the session.
         messages: the conversation.
     """
-    items = [item for role, turn in _list_turns(messages) for item in _message_items(role, turn)]
+    items = [item for role, turn in messages.turns for item in _message_items(role, turn)]
     return {"session_id": session_id, "messages": items, "count": len(items)}
 
 
@@ -87,12 +87,6 @@ def _tool_items(tool: Tool, at: str | None) -> Iterator[Json]:
     if tool.resolved:
         result = {"id": tool.id, "name": tool.name, "success": not tool.failed}
         yield {"role": "tool_result", "content": outcome_text(tool), "timestamp": at, "metadata": result}
-
-
-def _list_turns(messages: Messages) -> Iterator[tuple[Role, Turn]]:
-    for content in messages:
-        for turn in content.turns:
-            yield content.role, turn
 
 
 def _format_time(time: datetime | None) -> str | None:

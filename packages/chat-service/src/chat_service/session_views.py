@@ -106,7 +106,7 @@ def recalled_notes(messages: Messages) -> list[Json]:
     """
     found: list[Json] = []
     number = -1
-    for turn in [turn for content in messages if content.role == "user" for turn in content.turns]:
+    for turn in [turn for role, turn in messages.turns if role == "user"]:
         if turn.by is None:
             number += 1
             continue

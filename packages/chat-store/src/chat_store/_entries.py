@@ -365,8 +365,8 @@ def collect_inner_turns(inner: Messages, base: ToolRevision, path: ToolPath) -> 
         base: the version stamp of the tool's state in the log.
         path: the path of the tool.
     """
-    turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in inner for turn in content.turns]
-    return InnerTurns(path, base.turns, tuple([NewTurn.from_turn(role, turn) for role, turn in turns[base.turns :]]))
+    added = inner.turns[base.turns :]
+    return InnerTurns(path, base.turns, tuple([NewTurn.from_turn(role, turn) for role, turn in added]))
 
 
 def changed_grants(grants: Grants, stored: Grants) -> tuple[Grant, ...]:
@@ -389,8 +389,7 @@ def _continues_logged_turns(now: ToolRevision, base: ToolRevision, inner: Messag
     """Return whether an inner conversation begins with the turns and tool calls that are in the log."""
     if not base.turns or now.turns < base.turns or not base.inner.keys() <= now.inner.keys():
         return False
-    turns = [turn for content in inner for turn in content.turns]
-    return [tool.id for turn in turns[: base.turns] for tool in turn.tools] == list(base.inner)
+    return [tool.id for _, turn in inner.turns[: base.turns] for tool in turn.tools] == list(base.inner)
 
 
 def own_document(tool: Tool) -> Document:

@@ -51,7 +51,7 @@ def save_messages(log: StoreLog, messages: Messages, revision: int) -> None:
 
 
 def _changes_since(base: Messages, messages: Messages) -> Batch:
-    known, turns = sum(len(content.turns) for content in base), _list_turns(messages)
+    known, turns = len(base.turns), messages.turns
     revisions = {tool.id: ToolRevision.from_tool(tool) for tool in outermost_tools(base)}
     added = turns[known:]
     before = [tool for _, turn in turns[:known] for tool in turn.tools]
@@ -61,10 +61,6 @@ def _changes_since(base: Messages, messages: Messages) -> Batch:
     changed = [change for tool in before for change in collect_changes(tool, revisions[tool.id], (tool.id,))]
     batch = Batch.of(known, [NewTurn.from_turn(role, turn) for role, turn in added], changed)
     return replace(batch, grants=changed_grants(messages.grants, base.grants))
-
-
-def _list_turns(messages: Messages) -> list[tuple[Role, Turn]]:
-    return [(content.role, turn) for content in messages for turn in content.turns]
 
 
 def apply_changes(
@@ -101,7 +97,7 @@ def apply_changes(
     changed = [change for tool in tools for change in collect_changes(tool, stamps[tool.id], (tool.id,))]
     added = [NewTurn.from_turn(role, turn) for role, turn in turns]
     try:
-        log.apply(Batch.of(len(_list_turns(base)), added, changed), meta, jobs)
+        log.apply(Batch.of(len(base.turns), added, changed), meta, jobs)
     except StaleToolError as stale:
         raise _stale_conflict(stale, revision) from None
 

@@ -356,8 +356,7 @@ class StoreLog(ConversationLog):
         self._wait_index.add_messages(self._first_messages)
         if self._opened and not self._reported_entries:
             # This object opened the conversation before it was stored, and another process stored it first.
-            first = self._first_messages
-            self.updates.extend([TurnAdded(content.role, turn) for content in first for turn in content.turns])
+            self.updates.extend([TurnAdded(role, turn) for role, turn in self._first_messages.turns])
 
     def _write_first_entry(self, transaction: WriteTransaction, messages: Messages) -> None:
         now = self._now()

@@ -101,8 +101,7 @@ def _parse_entry(document: Document, fence: object, messages: Messages | None) -
     number, at = cast("int", document["n"]), datetime.fromisoformat(cast("str", document["at"]))
     if number == 1:
         first = Messages.from_json(dump_bytes(document["messages"]))  # not `messages`, which later entries change
-        turns: list[tuple[Role, Turn]] = [(content.role, turn) for content in first for turn in content.turns]
-        return [HistoryEntry(number, at, "created", turns=turns)]
+        return [HistoryEntry(number, at, "created", turns=first.turns)]
     found: list[HistoryEntry] = []
     lease = _lease_fields(document)
     # A released lease with a new fence revokes the lease of a dead run.

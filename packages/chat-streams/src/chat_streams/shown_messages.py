@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
 from chat_core.arguments import require_type
-from chat_core.messages import WITHDRAWN_REASONS, Messages, Part, Reasoning, Role, Tool, Turn
+from chat_core.messages import Messages, Part, Reasoning, Tool, Turn
 
 ID_PREFIX = "turn-"
 """Prefix of generated message ids. It is followed by the index of the turn in the history."""
@@ -63,7 +62,7 @@ def shown_messages(messages: Messages, /, *, join_model_turns: bool = False) -> 
     require_type("messages", messages, Messages, "a Messages object")
     live = {id(turn) for _, turn in messages.live_turns}
     shown: list[ShownMessage] = []
-    for index, (role, turn) in enumerate(_list_turns(messages)):
+    for index, (role, turn) in enumerate(messages.turns):
         if role == "system" or turn.by == "engine" or id(turn) not in live:
             continue
         if join_model_turns and role == "model" and shown and shown[-1].role == "model":
@@ -84,17 +83,3 @@ def message_id(index: int, turn: Turn | None = None, /) -> str:
     if turn is not None:
         require_type("turn", turn, Turn, "a Turn")
     return f"{ID_PREFIX}{index}" if turn is None or turn.client_id is None else turn.client_id
-
-
-def count_turns(messages: Messages, /) -> int:
-    """Return the number of turns in a history. The next turn has this index."""
-    return sum([len(content.turns) for content in messages])
-
-
-def is_final(turn: Turn, /) -> bool:
-    """Return whether a model turn ends a run, so that another run of the conversation would only repeat the turn."""
-    return turn.finish_reason in WITHDRAWN_REASONS or (not turn.tools and turn.finish_reason != "pause")
-
-
-def _list_turns(messages: Messages) -> Sequence[tuple[Role, Turn]]:
-    return [(content.role, turn) for content in messages for turn in content.turns]

@@ -80,7 +80,7 @@ async def a_waiting_call_has_an_interim_result(subject: Subject) -> None:
         await read_until(session, TurnAdded, lambda event: event.turn.text == "Paid.")
     require(results["call_1"] == model_texts.WAITING, f"the interim result is {results['call_1']!r}")
     require(bank.paid == [500], f"the tool ran for {bank.paid}")
-    engine = [turn.text for content in session.messages for turn in content.turns if turn.by == "engine"]
+    engine = [turn.text for _, turn in session.messages.turns if turn.by == "engine"]
     require(engine == [results["outcome"]], f"the turns of the engine are {engine}")
     require("write_tool call_1 Pending" in conversation.operations, f"stored: {conversation.operations}")
 
@@ -152,7 +152,7 @@ async def a_cancelled_call_has_no_result(subject: Subject) -> None:
         await read_until(session, TurnAdded, lambda event: event.turn.text == "Yes?")
         await session.send_text("Pay less.")
         await read_until(session, ToolResult, lambda event: event.tool.call_id == "call_2")
-        tools = [tool for content in session.messages for turn in content.turns for tool in turn.tools]
+        tools = [tool for content in session.messages for tool in content.tools]
     require(bank.stopped == [5], f"the tool was not stopped: stopped {bank.stopped}, paid {bank.paid}")
     require(bank.paid == [4], f"the tool paid {bank.paid} instead of [4]")
     require(outputs == ["call_2"], f"the server received results of {outputs} instead of call_2 only")
@@ -190,7 +190,7 @@ async def a_call_that_is_cancelled_before_it_starts_does_not_run(subject: Subjec
         await read_until(session, TurnAdded, lambda event: event.turn.text == "Stopped.")
         await session.send_text("Thanks.")
         await read_until(session, TurnAdded, lambda event: event.turn.text == "Thanks.")
-        tools = {tool.call_id: tool for content in session.messages for turn in content.turns for tool in turn.tools}
+        tools = {tool.call_id: tool for content in session.messages for tool in content.tools}
     require(sorted(bank.paid) == [5, 6], f"the tool paid {sorted(bank.paid)} instead of [5, 6]")
     require(outputs == ["call_1"], f"the server received results of {outputs} instead of call_1 only")
     require(all(tool.resolved for tool in tools.values()), "a call of the history is unresolved")

@@ -144,5 +144,4 @@ def require(condition: object, message: str) -> None:
 
 def texts(session: RealtimeSession[Any]) -> list[tuple[str, str, str | None]]:
     """Return the role, text and finish reason of each turn that contains text."""
-    turns = [(content.role, turn) for content in session.messages for turn in content.turns]
-    return [(role, turn.text, turn.finish_reason) for role, turn in turns if turn.text]
+    return [(role, turn.text, turn.finish_reason) for role, turn in session.messages.turns if turn.text]

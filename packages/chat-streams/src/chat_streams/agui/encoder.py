@@ -9,6 +9,7 @@ from typing import Any, Final, cast, final
 from chat_core import AnyChat
 from chat_core.approvals import escape_invisible
 from chat_core.arguments import require_type
+from chat_core.engine.checkpoint import is_final
 from chat_core.events import (
     AttemptReset,
     Done,
@@ -42,7 +43,7 @@ from chat_streams.open_waits import (
     open_waits,
     wait_key,
 )
-from chat_streams.shown_messages import count_turns, is_final, message_id, shown_messages
+from chat_streams.shown_messages import message_id, shown_messages
 
 PROTOCOL_VERSION: Final = "1.0"
 _ABSENT: Final = object()
@@ -217,7 +218,7 @@ class AGUIEncoder:
     def _current_id(self) -> str:
         """Return the id of the message that is being received. It contains the index that its turn will have."""
         if self._message_id is None:
-            self._message_id = message_id(count_turns(messages_of(self._target)))
+            self._message_id = message_id(len(messages_of(self._target).turns))
         return self._message_id
 
     # --- Tool calls ---------------------------------------------------------------------------------------------------
@@ -272,8 +273,8 @@ class AGUIEncoder:
         return b"".join([_encode_event("TOOL_CALL_END", toolCallId=id) for id in ids])  # noqa: A001 - the field's own name
 
     def _owner_id(self, tool: Tool) -> str:
-        turns = [turn for content in messages_of(self._target) for turn in content.turns]
-        places = [index for index, turn in enumerate(turns) if any(part is tool for part in turn.parts)]
+        turns = messages_of(self._target).turns
+        places = [index for index, (_, turn) in enumerate(turns) if any(part is tool for part in turn.parts)]
         return message_id(places[-1]) if places else self._current_id()
 
     def _encode_result(self, event: ToolResult) -> bytes:

@@ -25,7 +25,6 @@ from chat_streams.errors import ClientInputError
 from chat_streams.json_fields import Fields, read_body, require_list, require_object, require_text
 from chat_streams.open_waits import Decider, StoredMessages, messages_of
 from chat_streams.openai.fields import read_content, read_flag, read_options, refuse_other_fields
-from chat_streams.shown_messages import count_turns
 
 _FIELDS: Final = frozenset(
     {
@@ -125,7 +124,7 @@ def apply_responses_request(
     messages = messages_of(target)
     require_type("request", request, ResponsesRequest, "a ResponsesRequest")
     if request.previous is not None:
-        turns = [(content.role, turn) for content in messages for turn in content.turns]
+        turns = messages.turns
         if not 1 <= request.previous <= len(turns):
             raise ClientInputError("invalid_request", f"There is no response {request.previous_response_id!r}.")
         if any(role == "user" and turn.by is None for role, turn in turns[request.previous :]):
@@ -138,7 +137,7 @@ def apply_responses_request(
 
 def start_of_run(target: Messages | StoredMessages, /) -> int:
     """Return the number of turns of a conversation, for `response_id()`, before a run begins."""
-    return count_turns(messages_of(target))
+    return len(messages_of(target).turns)
 
 
 def _read_session(fields: Fields) -> tuple[str, int | None, bool]:

@@ -18,7 +18,7 @@ def stored_events(messages: Messages, outcome: ChatResponse | Paused, *, start: 
         outcome: result of `chat.complete()`.
         start: number of turns before the run.
     """
-    turns = [(content.role, turn) for content in messages for turn in content.turns]
+    turns = messages.turns
     for _, turn in turns[:start]:
         yield from [ToolResult(tool) for tool in turn.tools if tool.resolved]
     for step, (role, turn) in enumerate(turns[start:], 1):
@@ -28,6 +28,6 @@ def stored_events(messages: Messages, outcome: ChatResponse | Paused, *, start: 
         yield from [ToolCall(tool) for tool in turn.tools]
         yield StepFinished(step, turn.usage if turn.metadata is not None else Usage())
         yield from [ToolResult(tool) for tool in turn.tools if tool.resolved]
-    if turns[start:] == [] and not isinstance(outcome, Paused):
+    if not turns[start:] and not isinstance(outcome, Paused):
         yield from turn_deltas(turns[-1][1])
     yield outcome if isinstance(outcome, Paused) else Done(outcome)

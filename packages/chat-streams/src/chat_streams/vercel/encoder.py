@@ -34,7 +34,7 @@ from chat_core.arguments import require_type
 from chat_streams.errors import describe_error
 from chat_streams.json_strings import quote
 from chat_streams.open_waits import Decider, StoredMessages, messages_of
-from chat_streams.shown_messages import count_turns, message_id, shown_messages
+from chat_streams.shown_messages import message_id, shown_messages
 from chat_streams.vercel.chunks import (
     DONE,
     approval_fields,
@@ -135,7 +135,7 @@ class VercelEncoder:
     def _encode_start(self) -> bytes:
         """Return the first chunk, with the id of the assistant message that the run begins or continues."""
         self._started = True
-        return chunk("start", messageId=self._message_id or message_id(count_turns(self._messages)))
+        return chunk("start", messageId=self._message_id or message_id(len(self._messages.turns)))
 
     # --- Text and reasoning -----------------------------------------------------------------------------------
 

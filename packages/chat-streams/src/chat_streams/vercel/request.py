@@ -139,8 +139,7 @@ def _rewind(messages: Messages) -> None:
     shown = shown_messages(messages, join_model_turns=True)
     if not shown or shown[-1].role != "model":
         return
-    turns = [turn for content in messages for turn in content.turns]
-    messages.rewind(next(index for index, turn in enumerate(turns) if turn is shown[-1].turns[0]))
+    messages.rewind(next(index for index, (_, turn) in enumerate(messages.turns) if turn is shown[-1].turns[0]))
 
 
 def _is_stored_failure(messages: Messages, result: PostedResult) -> bool:
