@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat_core.tools.problems import describe, format_problems, path_of, truncated_json
+from chat_core.tools.problems import format_problems, path_of, truncated_json
+from chat_core.tools.schema import describe
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Protocol, final
 
 from chat_core.arguments import require_optional_text
 from chat_core.errors import UsageError
@@ -15,7 +15,6 @@ from chat_core.provider import ToolDeclaration
 from chat_core.tools.context import ToolContext
 from chat_core.tools.definition import TakesInjected
 from chat_core.tools.result import to_result
-from chat_core.tools.schema import Arguments, read_docstring
 from chat_core.tools.signature import Signature, read_signature
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -95,6 +94,18 @@ class CallableTool(TakesInjected):
         return to_result(value)
 
 
+class ArgumentSchema(Protocol):
+    """Validation of the arguments of a function. `chat_core.tools.schema`, which needs pydantic, implements it."""
+
+    def values(self, arguments: Mapping[str, object], /) -> dict[str, object]:
+        """Validate JSON arguments and return the Python values for the function, by parameter name."""
+        ...
+
+    def canonical(self, arguments: Mapping[str, object], /) -> dict[str, object]:
+        """Validate JSON arguments and return them as JSON with defaults filled in."""
+        ...
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class FunctionTool(CallableTool):
@@ -102,7 +113,7 @@ class FunctionTool(CallableTool):
 
     declaration: ToolDeclaration
     signature: Signature
-    arguments: Arguments
+    arguments: ArgumentSchema
     options: ToolOptions
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
@@ -128,6 +139,8 @@ def declare(function: Callable[..., object], options: ToolOptions, /) -> Functio
     Raises:
         UsageError: the name is invalid, or the signature cannot be described by JSON Schema.
     """
+    from chat_core.tools.schema import Arguments, read_docstring  # noqa: PLC0415 - only functions need pydantic
+
     if not callable(function):
         msg = f"a tool must be a function, not {function!r}"
         raise UsageError(msg)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from pydantic import ValidationError
+from collections.abc import Sequence
 
 from chat_core import model_texts
 from chat_core.json import dumps
@@ -37,42 +34,3 @@ def path_of(parts: Sequence[object]) -> str:
     for part in parts:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text or model_texts.WHOLE_ARGUMENTS
-
-
-def describe(error: ValidationError, arguments: Mapping[str, object], names: Sequence[str]) -> str:
-    """Return a text for the model that describes the problems in a pydantic validation error.
-
-    Args:
-        error: the validation error.
-        arguments: arguments that the model wrote.
-        names: names of the tool's parameters.
-    """
-    grouped: dict[str, list[str]] = {}
-    for item in error.errors(include_url=False, include_context=False):
-        kind, value = item["type"], item["input"]
-        path = path_of(_existing_path(item["loc"], arguments, missing=kind == "missing"))
-        if kind == "missing":
-            problem = model_texts.MISSING_ARGUMENT
-        elif kind in {"extra_forbidden", "unexpected_keyword_argument"}:
-            problem = model_texts.unknown_argument(names if len(item["loc"]) == 1 else None)
-        else:
-            message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            problem = model_texts.wrong_argument(message.removeprefix("Input "), truncated_json(value))
-        problems = grouped.setdefault(path, [])
-        if problem not in problems:
-            problems.append(problem)
-    return format_problems([f"{path}: {' or '.join(problems)}" for path, problems in grouped.items()])
-
-
-def _existing_path(parts: Sequence[int | str], document: Mapping[str, object], *, missing: bool) -> list[int | str]:
-    """Return the path `parts` without steps that are not in the document, such as the names of union members."""
-    path: list[int | str] = []
-    node: Any = document
-    for index, part in enumerate(parts):
-        try:
-            node = node[part]
-        except (KeyError, IndexError, TypeError):
-            if not (missing and index == len(parts) - 1):
-                continue
-        path.append(part)
-    return path

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast, final
 
-from pydantic import BaseModel
 from pydantic_core import from_json, to_json, to_jsonable_python
 
 from chat_core import model_texts
@@ -21,6 +20,7 @@ MAX_KEPT_DATA: Final = 64 * 1024
 _BYTES = (bytes, bytearray, memoryview)
 _ARRAYS: tuple[type[Any], ...] = (list, tuple, set, frozenset)
 _OBJECTS: tuple[type[Any], ...] = (dict,)
+_SCALARS = (str, int, float, type(None))
 
 
 @final
@@ -154,6 +154,10 @@ def _refuse_files_inside(value: object) -> None:
 
 
 def _fields_of_model(value: object) -> dict[str, object]:
+    if isinstance(value, _SCALARS):
+        return {}
+    from pydantic import BaseModel  # noqa: PLC0415 - most results need no pydantic
+
     if isinstance(value, BaseModel):
         return dict(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
