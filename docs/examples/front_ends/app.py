@@ -111,7 +111,7 @@ class FrontEnds:
 
         return self._run(posted.conversation_id(user.name), user, begin)
 
-    def _run(self, id: str, user: Principal, begin: Callable[[OpenConversation], EventEncoder]) -> Response:  # noqa: A002
+    def _run(self, id: str, user: Principal, begin: Callable[[OpenConversation], EventEncoder]) -> Response:
         async def write_body(send: SendBytes) -> None:
             with suppress(ConflictError):
                 async with self._store.open(id, owner=user.name) as conversation:
@@ -128,7 +128,7 @@ class FrontEnds:
     async def stored(self, request: Request) -> Response:
         """`GET /stored/KIND/SESSION`: what a page shows after a reload."""
         user = authenticate(request)
-        id = conversation_id(user.name, request.path_params["kind"], request.path_params["session"])  # noqa: A001
+        id = conversation_id(user.name, request.path_params["kind"], request.path_params["session"])
         async with self._store.open(id, owner=user.name) as conversation:
             return JSONResponse(describe(conversation.messages))
 
