@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from copy import deepcopy
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -19,19 +18,16 @@ from chat_claude import ClaudeBuilder
 from chat_core import ChatError, InvalidResponseError, Turn
 from chat_core.batches import Batch, BatchProvider
 from chat_core.wire.errors import error_from_response
-from chat_core.wire.shapes import is_list, is_object
 from chat_gemini import GeminiBuilder
 from chat_openai import OpenAIBuilder
 from chat_testing import Exchange, LoopbackServer
+from chat_testing.conformance.mutations import mutate_response
 
 pytestmark = pytest.mark.anyio
 
 COUNT = 1_500
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 BATCH = Batch("b", "name")
-WRONG: list[Any] = [
-    None, True, 5, -1, 1.5, 10**400, "", "x", "\ud800", [], {}, [None], ["a"], {"type": ["x"]}, "2026-01-01T00:00:00",
-]  # fmt: skip
 CANDIDATE = {"candidates": [{"content": {"parts": [{"text": "Hi."}]}, "finishReason": "STOP"}]}
 
 
@@ -91,45 +87,25 @@ LISTED: dict[str, Any] = {
 }
 
 
-def paths_of(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value in a JSON document."""
-    yield path
-    if is_object(value):
-        for key in value:
-            yield from paths_of(value[key], (*path, key))
-    elif is_list(value):
-        for number, item in enumerate(value):
-            yield from paths_of(item, (*path, number))
-
-
-def change(document: Any, choices: random.Random) -> bytes:
-    """Return a JSON document with one or two values replaced."""
-    changed = {"": deepcopy(document)}
-    for _ in range(choices.randint(1, 2)):
-        *before, last = ("", *choices.choice([*paths_of(changed[""])]))
-        parent: Any = changed
-        for step in before:
-            parent = parent[step]
-        parent[last] = deepcopy(choices.choice(WRONG))
-    return json.dumps(changed[""]).encode()
-
-
 @pytest.mark.parametrize("reader", READERS)
 def test_a_changed_response_raises_a_chat_error_or_is_read(reader: str) -> None:
     read, document = READERS[reader]
-    choices = random.Random(7)  # noqa: S311 - no secret
-    read(json.dumps(document).encode())
+    choices = random.Random(7)
+    sent = json.dumps(document).encode()
+    read(sent)
     for _ in range(COUNT):
-        body = change(document, choices)
+        body = mutate_response(sent, choices)
         with suppress(ChatError):
             read(body)
 
 
 async def test_a_changed_list_of_claude_raises_a_chat_error_or_is_searched() -> None:
-    choices = random.Random(7)  # noqa: S311 - no secret
+    choices = random.Random(7)
 
     def answer(exchange: Exchange) -> None:
-        exchange.answer(200, {"content-type": "application/json"}, change(LISTED, choices))
+        exchange.answer(
+            200, {"content-type": "application/json"}, mutate_response(json.dumps(LISTED).encode(), choices)
+        )
 
     with LoopbackServer(answer) as server:
         model = ClaudeBuilder().with_base_url(f"http://{server.host}").with_model("m").with_api_key("k").build()

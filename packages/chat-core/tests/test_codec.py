@@ -3,7 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import cast
@@ -47,6 +47,7 @@ from chat_core.messages import (
 from chat_core.usage import Metadata, Usage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from json_places import places
 from jsonschema import Draft202012Validator
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -224,16 +225,6 @@ def test_a_stored_pause_loads_its_waiting_calls_with_deadline_and_arguments() ->
 
 
 # --- Malformed documents -----------------------------------------------------------------------------------------
-
-
-def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    yield path
-    if isinstance(value, dict):
-        for key, item in cast("Document", value).items():
-            yield from places(item, (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(cast("list[object]", value)):
-            yield from places(item, (*path, index))
 
 
 def put(value: object, path: tuple[str | int, ...], item: object) -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -35,6 +34,7 @@ from chat_core.messages._quick import read_turn_fast
 from chat_core.messages._tool_codec import parse_plain_arguments
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from json_places import places
 
 CORPUS = Path(__file__).parent / "corpus"
 GOLDEN = sorted(CORPUS.glob("*.json"))
@@ -72,16 +72,6 @@ ODD: list[Any] = [
     *['{"a": 1.5}', '{"a": NaN}', '{"a": 1e999}', '{"a": [1e999]}', "[1]", "null", " ", "{"],
     *[{"type": "text"}, {"type": "text", "text": "x"}, {"type": "completed", "result": 1}, {"type": "hologram"}, TOOL],
 ]
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield path
-    if isinstance(value, dict):
-        for key, item in cast("dict[str, Any]", value).items():
-            yield from places(item, (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(cast("list[object]", value)):
-            yield from places(item, (*path, index))
 
 
 def spoilt(value: Any, path: tuple[Any, ...], item: Any) -> Any:

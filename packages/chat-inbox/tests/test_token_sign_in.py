@@ -9,7 +9,7 @@ from inbox_helpers import Client
 from starlette.requests import Request
 
 pytestmark = pytest.mark.anyio
-TOKEN = "t0ken"  # noqa: S105 - of these tests
+TOKEN = "t0ken"
 COOKIE = "chat_inbox_sign_in_8470"
 HOST = "127.0.0.1:8470"
 

@@ -135,7 +135,7 @@ async def test_another_strategy_chooses_the_first_model_of_a_conversation() -> N
 
 
 def test_requests_are_distributed_by_weight() -> None:
-    choose = Weighted(random=random.Random(7).random)  # noqa: S311 - a test
+    choose = Weighted(random=random.Random(7).random)
     models = [model("three", data={"weight": 3}), model("one"), model("never", data={"weight": 0})]
     subject = request(*models)
     orders = [names(choose(subject)) for _ in range(4000)]

@@ -123,7 +123,7 @@ async def _serve_inbox(listener: socket.socket, path: str, chat: AnyChat | None,
         # The sign-in checks the address of the socket. uvicorn must not replace this address by a proxy header.
         config = uvicorn.Config(inbox, log_level="warning", proxy_headers=False, server_header=False, ws="none")
         address = sign_in.address(f"http://127.0.0.1:{listener.getsockname()[1]}/")
-        print(f"The inbox is at {address} (ctrl-C ends it)", flush=True)  # noqa: T201
+        print(f"The inbox is at {address} (ctrl-C ends it)", flush=True)  # noqa: T201 - the output of a command
         await uvicorn.Server(config).serve(sockets=[listener])
     if chat is not None:
         await chat.aclose()

@@ -82,7 +82,7 @@ class EventResponse(Response):
         stream.group.cancel_scope.cancel()
 
 
-def encode_event(name: str, data: str, id: str | None = None) -> bytes:  # noqa: A002 - name of the field
+def encode_event(name: str, data: str, id: str | None = None) -> bytes:
     """Return a server-sent event.
 
     Args:

@@ -191,7 +191,7 @@ def _chat_finder(chat: AnyChat | Callable[[str], AnyChat | None] | None) -> Call
     """Return a function that finds the chat for a conversation id. A function is returned unchanged."""
     if callable(chat):
         return chat
-    if chat is not None and not isinstance(chat, Chat):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
+    if chat is not None and not isinstance(chat, Chat):
         msg = f"chat must be a chat from ChatBuilder.build() or a function of the conversation id, not {chat!r}"
         raise UsageError(msg)
     return lambda _conversation: chat

@@ -60,9 +60,16 @@ class Draft:
     errors: dict[str, str]
 
 
-@final
-class Pages:
-    """Routes and endpoints of the HTML pages."""
+class InboxPages:
+    """Base class of the endpoints of HTML pages.
+
+    Args:
+        service: decides about calls.
+        streams: sends changes of the list to open pages.
+        require_person: function that returns the user who sent a request, or raises an `HTTPError`.
+        tokens: tokens that protect forms against forged requests.
+        describe: function that returns facts about a conversation, as pairs of a label and a text.
+    """
 
     def __init__(
         self,
@@ -77,6 +84,11 @@ class Pages:
         self._require_person = require_person
         self._tokens = tokens
         self._describe = describe
+
+
+@final
+class Pages(InboxPages):
+    """Routes and endpoints of the HTML pages."""
 
     def routes(self) -> list[Route]:
         """Return all routes of the pages."""

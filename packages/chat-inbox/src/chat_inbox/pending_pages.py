@@ -12,37 +12,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from chat_inbox.api import PersonResolver
-from chat_inbox.approval_service import Action, ApprovalService, Choice
+from chat_inbox.approval_service import Action, Choice
 from chat_inbox.bulk_decisions import Selection, decide_selected, find_selected, read_selections
-from chat_inbox.conversation_facts import Describe, load_facts
-from chat_inbox.event_streams import EventStreams
+from chat_inbox.conversation_facts import load_facts
 from chat_inbox.http_errors import HTTPError
-from chat_inbox.pages import Posted, read_posted_form
+from chat_inbox.pages import InboxPages, Posted, read_posted_form
 from chat_inbox.pending_list import AGES, PAGE_SIZE, SORTS, PendingQuery, PendingRow, build_row, order_calls
 from chat_inbox.render import render_signed
-from chat_inbox.security import FormTokens, require_same_origin
+from chat_inbox.security import require_same_origin
 
 _ACTIONS: Final[Mapping[str, Action]] = {"approve": "approve", "reject": "reject"}
 
 
 @final
-class PendingPages:
+class PendingPages(InboxPages):
     """Routes and endpoints of the list, and of decisions about several calls."""
-
-    def __init__(
-        self,
-        service: ApprovalService,
-        streams: EventStreams,
-        require_person: PersonResolver,
-        tokens: FormTokens,
-        describe: Describe,
-    ) -> None:
-        self._service = service
-        self._streams = streams
-        self._require_person = require_person
-        self._tokens = tokens
-        self._describe = describe
 
     def routes(self) -> list[Route]:
         """Return all routes of the list."""

@@ -47,6 +47,16 @@ class FolderSchedule:
     in_definition: bool = False
     since: datetime | None = None
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields `id`, `workflow_name`, `cron_expr`, `timezone` and `enabled`, as JSON."""
+        return {
+            "id": self.id,
+            "workflow_name": self.workflow,
+            "cron_expr": self.schedule.cron,
+            "timezone": self.schedule.timezone,
+            "enabled": self.enabled,
+        }
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -162,7 +172,7 @@ def read_schedule(name: str, data: bytes) -> AddedSchedule:
     return AddedSchedule(FolderSchedule(found, workflow, schedule, since=time), definition)
 
 
-def remove_schedule(folder: Path, id: str) -> bool:  # noqa: A002
+def remove_schedule(folder: Path, id: str) -> bool:
     """Remove the file of a schedule, and return whether it existed.
 
     Args:

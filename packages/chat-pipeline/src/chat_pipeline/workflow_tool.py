@@ -216,17 +216,7 @@ class _WorkflowDefinition:
 
     def _list_schedules(self, name: str | None = None) -> list[dict[str, object]]:
         """Return the schedules of one workflow or of all workflows."""
-        return [
-            {
-                "id": item.id,
-                "workflow_name": item.workflow,
-                "cron_expr": item.schedule.cron,
-                "timezone": item.schedule.timezone,
-                "enabled": item.enabled,
-            }
-            for item in self._folder.schedules
-            if name in {None, item.workflow}
-        ]
+        return [item.to_dict() for item in self._folder.schedules if name in {None, item.workflow}]
 
     def result(self, value: object, /) -> tuple[object, tuple[File, ...]]:
         return to_result(value)

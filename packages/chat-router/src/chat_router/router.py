@@ -200,9 +200,7 @@ class CompletionRouter(Router):
             model: Any = selected.model()
             turn: Turn = await model.complete(messages, tools, selected.options(options), structured_output)
         except BaseException as error:
-            if isinstance(error, ChatError):
-                selected.fail(error)
-            selected.release()
+            selected.end(error)
             raise
         selected.measure()
         selected.succeed()
@@ -257,9 +255,7 @@ class EmbeddingsRouter(Router):
             model = cast("EmbeddingsProvider", selected.model())
             response = await model.embed(texts, selected.options(options))
         except BaseException as error:
-            if isinstance(error, ChatError):
-                selected.fail(error)
-            selected.release()
+            selected.end(error)
             raise
         selected.measure()
         selected.succeed()
@@ -308,7 +304,7 @@ def _expand_routers(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def _kind_of(models: Sequence[object]) -> type[Router]:
     """Return the router class that has the methods that all models have."""
-    if not isinstance(models, Sequence) or isinstance(models, str) or not models:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(models, Sequence) or isinstance(models, str) or not models:
         msg = f"Router() needs a list of models, not {models!r}"
         raise UsageError(msg)
     completes, streams, embeds = [

@@ -174,7 +174,7 @@ class Selector:
 
 @final
 class Selected:
-    """The model that serves a request. Call exactly one of `succeed()`, `fail()` and `release()` when the request ends.
+    """The model that serves a request. Call `succeed()`, `fail()`, `release()` or `end()` at its end.
 
     Attributes:
         candidate: the model.
@@ -229,6 +229,16 @@ class Selected:
         if not self._is_ended:
             self._is_ended = True
             self.candidate.circuit.release(self._permit)
+
+    def end(self, error: BaseException) -> None:
+        """Record the outcome of a request that raised an error: a failure if it is a `ChatError`, otherwise none.
+
+        Args:
+            error: the error. A `ChatError` is changed as by `fail()`.
+        """
+        if isinstance(error, ChatError):
+            self.fail(error)
+        self.release()
 
     def fail(self, error: ChatError) -> None:
         """Record that the request failed.

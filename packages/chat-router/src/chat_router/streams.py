@@ -39,9 +39,7 @@ class RoutedStreamContext(AbstractAsyncContextManager[ProviderStream]):
             context = self._open_stream(selected)
             stream = await context.__aenter__()
         except BaseException as error:
-            if isinstance(error, ChatError):
-                selected.fail(error)
-            selected.release()
+            selected.end(error)
             raise
         self._context = context
         return RoutedStream(stream, selected)
@@ -51,7 +49,7 @@ class RoutedStreamContext(AbstractAsyncContextManager[ProviderStream]):
     ) -> bool | None:
         selected, context = self._selected, self._context
         assert selected is not None  # noqa: S101 - the block was entered
-        assert context is not None  # noqa: S101
+        assert context is not None  # noqa: S101 - as above
         try:
             return await context.__aexit__(kind, error, trace)
         except ChatError as raised:

@@ -79,16 +79,7 @@ class WorkflowRoutes:
     async def list(self, request: Request) -> Response:
         """Return the workflows, their schedules, and the errors of their files."""
         await self._require_user(request)
-        schedules = [
-            {
-                "id": item.id,
-                "workflow_name": item.workflow,
-                "cron_expr": item.schedule.cron,
-                "timezone": item.schedule.timezone,
-                "enabled": item.enabled,
-            }
-            for item in self._folder.schedules
-        ]
+        schedules = [item.to_dict() for item in self._folder.schedules]
         workflows = [_describe_workflow(workflow) for _, workflow in sorted(self._folder.workflows.items())]
         errors = {file: str(error) for file, error in self._folder.errors.items()}
         return json_response({"workflows": workflows, "schedules": schedules, "errors": errors})

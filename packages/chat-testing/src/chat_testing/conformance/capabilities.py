@@ -146,7 +146,7 @@ def _check_claims(capabilities: Capabilities, tapes: ProviderTapes) -> list[tupl
         ("usage is claimed, but the tape 'text' has no usage", claims.usage and claims.text and not text.usage),
         (
             "the stream of the tape 'text' needs at least three chunks before its `tail`, to be truncated there",
-            claims.stream and text.stream is not None and len(text.stream.chunks) - text.tail < 3,  # noqa: PLR2004 - see the message
+            claims.stream and text.stream is not None and len(text.stream.chunks) - text.tail < 3,
         ),
         (
             "tools is claimed, but the tape 'mixed' has no `order`, the types of its parts",

@@ -55,7 +55,7 @@ async def embeddings_timeout(subject: Subject) -> None:
         return
     provider, transport = subject.serve(tape.reply)
     await require_embeddings(provider).embed(tape.texts, ChatOptions(timeout=7.5))
-    if (idle := transport.last.request.timeouts.idle) != 7.5:  # noqa: PLR2004 - as above
+    if (idle := transport.last.request.timeouts.idle) != 7.5:
         fail(f"embed() with timeout=7.5 passes idle={idle} to the transport")
 
 

@@ -84,7 +84,7 @@ async def _require_long_history(subject: Subject, method: Method) -> None:
         turn = Turn([Text(words)], metadata=Metadata(owner))
         messages.user(words) if words == "Go on." else messages.append("model", turn)
     times = (await subject.capture_request(messages, method=method)).count("Go on.")
-    if times != 3:  # noqa: PLR2004 - as above
+    if times != 3:
         fail(f"{method}() sends a text {times} time(s) that the user wrote 3 times")
 
 
@@ -136,7 +136,7 @@ async def state(subject: Subject) -> None:
         again, repeated = subject.serve(reply, reply)
         for _ in range(2):
             (await call_provider(again, method, question)).result  # noqa: B018 - an error is raised
-        if len(repeated.requests) != 2:  # noqa: PLR2004 - one for each call
+        if len(repeated.requests) != 2:
             fail(f"{method}() was called twice with the same question, but sent {len(repeated.requests)} requests")
 
 

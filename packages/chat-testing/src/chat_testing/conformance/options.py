@@ -128,7 +128,7 @@ async def timeout(subject: Subject) -> None:
     """The provider passes the option `timeout` to the transport as the idle timeout."""
     for method in subject.answer_methods:
         sent = await _capture_request(subject, method, ChatOptions(timeout=7.5))
-        if sent is not None and sent.request.timeouts.idle != 7.5:  # noqa: PLR2004 - as above
+        if sent is not None and sent.request.timeouts.idle != 7.5:
             fail(f"{method}() with timeout=7.5 passes idle={sent.request.timeouts.idle} to the transport")
 
 

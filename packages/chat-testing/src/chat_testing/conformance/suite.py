@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Final, final
 
 import anyio
@@ -68,18 +69,29 @@ async def conformance_report(subject: Subject) -> ConformanceReport:
     """
     if problems := list_inconsistencies(subject.capabilities, subject.tapes):
         raise UsageError("; ".join(problems))
+    claimed = {item.name: partial(item, subject) for item in SCENARIOS if item.is_claimed(subject.capabilities)}
+    return await run_scenarios(claimed, not_claimed(subject.capabilities))
+
+
+async def run_scenarios(
+    claimed: Mapping[str, Callable[[], Awaitable[None]]], not_claimed: Mapping[str, tuple[str, ...]]
+) -> ConformanceReport:
+    """Run scenarios one after another and return a report.
+
+    Args:
+        claimed: functions that run the scenarios, by the name of the scenario.
+        not_claimed: the other scenarios of the suite, each with the missing capabilities.
+    """
     kept: list[str] = []
     broken: dict[str, str] = {}
-    for scenario in SCENARIOS:
-        if not scenario.is_claimed(subject.capabilities):
-            continue
+    for name, run in claimed.items():
         try:
-            await scenario(subject)
+            await run()
         except NonconformingError as error:
-            broken[scenario.name] = str(error)
+            broken[name] = str(error)
         else:
-            kept.append(scenario.name)
-    return ConformanceReport(tuple(kept), broken, not_claimed(subject.capabilities))
+            kept.append(name)
+    return ConformanceReport(tuple(kept), broken, not_claimed)
 
 
 class ProviderConformance:

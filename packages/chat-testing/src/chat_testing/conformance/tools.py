@@ -463,7 +463,7 @@ async def result_ids(subject: Subject) -> None:
 def _require_ids_twice(method: Method, sent: SentBody, ids: Sequence[str]) -> None:
     """Fail the scenario if an id is not sent both with the call and with its result."""
     for id_ in ids:
-        if (times := sent.count(id_)) < 2:  # noqa: PLR2004 - as above
+        if (times := sent.count(id_)) < 2:
             fail(f"{method}() must send the id {id_!r} with the call and with its result, but sends it {times} time(s)")
 
 

@@ -201,7 +201,7 @@ async def nothing_for_the_next(subject: TransportSubject) -> None:
                     break
             async with transport.stream(make_request(peer.host)) as stream:
                 seen = await read_data(stream)
-            if {event.partition(b".")[0] for event in seen} != {b"%d" % (number + 1)} or len(seen) != 200:  # noqa: PLR2004
+            if {event.partition(b".")[0] for event in seen} != {b"%d" % (number + 1)} or len(seen) != 200:
                 fail("data of a stream that was closed early reached the next request")
 
 

@@ -52,7 +52,7 @@ async def error_body_too_long(subject: TransportSubject) -> None:
         with expect_error("status", when="an error response with a long body") as met:
             await open_stream(transport, make_request(peer.host))
     for what, status, body in (("send()", response.status, response.body), ("stream()", met[0].status, met[0].body)):
-        if status != 500 or len(body) > limit:  # noqa: PLR2004 - the status of the play
+        if status != 500 or len(body) > limit:
             fail(f"{what} reported a 500 response with a long body with the status {status} and {len(body)} bytes")
 
 

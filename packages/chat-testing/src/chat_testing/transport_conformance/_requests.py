@@ -178,7 +178,7 @@ async def _require_unfollowed(subject: TransportSubject, status: int) -> None:
             fail(f"a redirect with status {status} was returned as {response!r}")
         with expect_error("status", when=f"a stream request with a redirect response {status}"):
             await open_stream(transport, make_request(peer.host))
-        if len(peer.received) != 2:  # noqa: PLR2004 - one for each method
+        if len(peer.received) != 2:
             fail(f"stream() followed a redirect with status {status} to {peer.received[-1].path!r}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
 import anyio
@@ -11,8 +12,7 @@ from chat_core.errors import UsageError
 from chat_core.transport import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES, Transport
 
 from chat_testing import _unclaimed_summary
-from chat_testing.conformance.suite import ConformanceReport
-from chat_testing.errors import NonconformingError
+from chat_testing.conformance.suite import ConformanceReport, run_scenarios
 from chat_testing.transport_conformance import _early_exit, _lifecycle, _limits, _requests, _streams
 from chat_testing.transport_conformance._capabilities import TransportCapabilities
 from chat_testing.transport_conformance._peer import Answering, Peer, loopback, unreachable
@@ -40,18 +40,9 @@ def not_claimed(capabilities: TransportCapabilities) -> dict[str, tuple[str, ...
 
 async def transport_report(subject: TransportSubject) -> ConformanceReport:
     """Run every scenario that the declared capabilities allow and return a report, without a test framework."""
-    kept: list[str] = []
-    broken: dict[str, str] = {}
-    for scenario in TRANSPORT_SCENARIOS:
-        if not scenario.is_claimed(subject.capabilities):
-            continue
-        try:
-            await scenario(subject)
-        except NonconformingError as error:
-            broken[scenario.name] = str(error)
-        else:
-            kept.append(scenario.name)
-    return ConformanceReport(tuple(kept), broken, not_claimed(subject.capabilities))
+    capabilities = subject.capabilities
+    claimed = {item.name: partial(item, subject) for item in TRANSPORT_SCENARIOS if item.is_claimed(capabilities)}
+    return await run_scenarios(claimed, not_claimed(capabilities))
 
 
 class TransportConformance:
