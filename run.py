@@ -71,7 +71,7 @@ def _restart_with_newer_python() -> None:
     """Restart this script with the newest supported Python on the path, or exit with an error."""
     for name in ("python3.13", "python3.12", "python3.11"):
         path = shutil.which(name)
-        if path and not subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode:  # noqa: S603
+        if path and not subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode:  # noqa: S603 - a program found by name
             os.execv(path, [path, str(Path(__file__)), *sys.argv[1:]])  # noqa: S606 - restarts this script
     sys.exit("run.py: this needs Python 3.11 or newer, not {}.{}".format(*sys.version_info[:2]))
 

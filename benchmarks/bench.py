@@ -83,11 +83,11 @@ def result_of(row: Row, port: str, asked: Asked) -> Result:
 def checkpoints_of(row: Row, asked: Asked) -> tuple[list[Measured], Sequence[str]]:
     """Measure checkpoints in each store. Return the CPU time per call and the lines of a detailed table."""
     # Only this row needs the stores.
-    import checkpoints  # noqa: PLC0415
+    import checkpoints
 
     command = [sys.executable, str(HERE / "checkpoints.py"), "--json", f"--slots={asked.count(row, False)}"]
     try:
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE * 2)  # noqa: S603
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE * 2)
         rows = [checkpoints.Row.from_dict(document) for document in json.loads(answer.stdout)]
     except (subprocess.SubprocessError, ValueError) as error:
         failure = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1][:200]
@@ -108,7 +108,7 @@ def encoders_of(row: Row, asked: Asked) -> list[Measured]:
     slots = asked.count(row, False)
     command = [sys.executable, str(HERE / "encoders.py"), "--json", f"--slots={slots}"]
     try:
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE * 2)  # noqa: S603
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE * 2)
         rows = [json.loads(line) for line in answer.stdout.splitlines()]
     except (subprocess.SubprocessError, ValueError) as error:
         failure = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1][:200]
@@ -125,7 +125,7 @@ def routers_of(row: Row, asked: Asked) -> list[Measured]:
     slots = asked.count(row, False)
     command = [sys.executable, str(HERE / "router.py"), "--json", f"--slots={slots}"]
     try:
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)  # noqa: S603
+        answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
         rows = [json.loads(line) for line in answer.stdout.splitlines()]
     except (subprocess.SubprocessError, ValueError) as error:
         failure = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1][:200]

@@ -131,8 +131,8 @@ async def postgres(stack: AsyncExitStack) -> ConversationStore | str:
     """Start a PostgreSQL server with durable commits and open a store. Return the error message on failure."""
     try:
         # PostgreSQL is not available on every system, so its modules are imported here.
-        from chat_store.postgres import PostgresStore  # noqa: PLC0415
-        from chat_store.testing.postgres_server import PostgresServer  # noqa: PLC0415
+        from chat_store.postgres import PostgresStore
+        from chat_store.testing.postgres_server import PostgresServer
 
         server = stack.enter_context(PostgresServer(durable=True))
         return await stack.enter_async_context(PostgresStore(server.dsn))

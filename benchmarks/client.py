@@ -18,27 +18,27 @@ def works(who: str, work: str, wire: str, port: int) -> Works:
     path = f"/{work}/{who}"
     base = f"http://127.0.0.1:{port}{path}"
     if who == "sockets":
-        from raw import Sockets  # noqa: PLC0415
+        from raw import Sockets
 
         return Sockets(port, path).works()
     if name in {"raw", "bytes"}:
-        from raw import Counting, Raw  # noqa: PLC0415
+        from raw import Counting, Raw
 
         library = importlib.import_module(over or "httpx")
         return Raw(library, base, work, wire).works() if name == "raw" else Counting(library, base).works()
     if who == "chat-agent":
-        from agent import Agent  # noqa: PLC0415
+        from agent import Agent
 
         return Agent(base, wire).works()
     if who in {"chat-router", "chat-talk"}:
-        from layers import Routed, Talk  # noqa: PLC0415
+        from layers import Routed, Talk
 
         return (Routed if who == "chat-router" else Talk)(base, wire).works()
     if name == "chat":
-        from ours import Ours  # noqa: PLC0415
+        from ours import Ours
 
         return Ours(base, work, wire, over).works()
-    from peers import peer  # noqa: PLC0415
+    from peers import peer
 
     return peer(who, base)
 

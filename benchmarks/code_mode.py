@@ -120,7 +120,7 @@ def scope() -> ScopedCollection[Any]:
         return {"number": number, "cents": 510, "customer": f"c{number}", "positions": positions}
 
     @tools.tool
-    def customer(id: str) -> dict[str, object]:  # noqa: A002 - the name in the API
+    def customer(id: str) -> dict[str, object]:
         """Return a customer: id, name, city and address."""
         return {"id": id, "name": f"Customer {id}", "city": CITIES[int(id[1:]) % 5], "address": "12 Long Street"}
 

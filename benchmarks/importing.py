@@ -62,9 +62,7 @@ def imported(python: str, code: str, compiled: Path) -> tuple[float, int]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(compiled)
     try:
-        answer = subprocess.run(  # noqa: S603 - our own lines
-            command, check=False, capture_output=True, text=True, timeout=PATIENCE, env=environment
-        )
+        answer = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE, env=environment)
     except subprocess.TimeoutExpired as error:
         msg = "the program printed nothing in time"
         raise BenchmarkError(msg) from error

@@ -96,7 +96,7 @@ def main(sessions: int, kills: int, folder: Path) -> None:
     """Print the figures."""
     folder.mkdir(parents=True)
     anyio.run(fill, folder, sessions)
-    chosen = random.Random(1)  # noqa: S311 - a measurement
+    chosen = random.Random(1)
     begun = perf_counter()
     workers = [start(folder) for _ in range(_WORKERS)]
     for _ in range(kills):

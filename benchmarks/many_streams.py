@@ -39,7 +39,7 @@ def words(name: str, events: int) -> list[str]:
 
 async def serve(events: int) -> None:
     """Speak HTTP and WebSocket until standard input ends."""
-    from websockets.asyncio import server as sockets  # noqa: PLC0415 - only the server needs it
+    from websockets.asyncio import server as sockets
 
     async def speak_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while head := await reader.readuntil(b"\r\n\r\n"):
@@ -77,14 +77,14 @@ async def serve(events: int) -> None:
 def transport_of(name: str, streams: int) -> Transport:
     """Create a transport that allows `streams` concurrent connections."""
     if name == "httpx":
-        from chat_transport_httpx import HttpxTransport  # noqa: PLC0415 - only the selected one is imported
+        from chat_transport_httpx import HttpxTransport
 
         return HttpxTransport()
     if name == "aiohttp":
-        from chat_transport_aiohttp import AiohttpTransport  # noqa: PLC0415 - only the selected one is imported
+        from chat_transport_aiohttp import AiohttpTransport
 
         return AiohttpTransport()
-    from chat_transport_websockets import WebSocketTransport  # noqa: PLC0415 - only the selected one is imported
+    from chat_transport_websockets import WebSocketTransport
 
     return WebSocketTransport(max_connections=streams)
 
@@ -96,7 +96,7 @@ def resident() -> int:
 
 async def listen(name: str, port: int, streams: int, events: int, *, traced: bool) -> None:
     """Read all streams, then print the bytes per stream and the number of incorrect streams as JSON."""
-    from chat_core.transport import Request, Timeouts  # noqa: PLC0415 - not for the server
+    from chat_core.transport import Request, Timeouts
 
     transport = transport_of(name, streams)
     middle = asyncio.Barrier(streams + 1)
@@ -159,9 +159,7 @@ def main() -> int:
         asyncio.run(listening)
         return 0
     common = [sys.executable, __file__, "--streams", str(asked.streams), "--events", str(asked.events)]
-    with subprocess.Popen(  # noqa: S603 - this file
-        [*common, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
+    with subprocess.Popen([*common, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         ports: dict[str, int] = json.loads(server.stdout.readline() if server.stdout is not None else "{}")
         wrong = sum([measure(name, [*common, name, "--port", str(ports[name])], asked) for name in names])
         server.communicate("")
@@ -171,7 +169,7 @@ def main() -> int:
 def measure(name: str, command: list[str], asked: argparse.Namespace) -> int:
     """Run a client with and without tracemalloc, print the results, and return the number of incorrect streams."""
     reports = [
-        json.loads(subprocess.run([*command, *more], check=True, stdout=subprocess.PIPE).stdout)  # noqa: S603 - this file
+        json.loads(subprocess.run([*command, *more], check=True, stdout=subprocess.PIPE).stdout)
         for more in (["--traced"], [])
     ]
     traced, held = [f"{each['bytes'] / 1024:.0f} KB" for each in reports]

@@ -81,7 +81,7 @@ class Process:
     def __init__(self, python: str, *args: str) -> None:
         # A file, because a full pipe without a reader would block the process.
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed in __exit__
-        self._process = subprocess.Popen(  # noqa: S603 - our own scripts
+        self._process = subprocess.Popen(
             [python, *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -29,7 +29,7 @@ _MEASURED = 1000
 
 def fill(memory: AnyMemory, relations: int, entities: int) -> None:
     """Write the rows that `relate()` writes for new relations between random entities, in one transaction."""
-    chosen = random.Random(1)  # noqa: S311 - a measurement
+    chosen = random.Random(1)
     # There is no public way to write many rows at once.
     with memory._database.write() as session:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         insert = "INSERT INTO chat_memory_scopes (scope, revision) VALUES ('ana', 1) RETURNING key"
@@ -56,7 +56,7 @@ async def insert(memory: AnyMemory, relations: int, entities: int) -> None:
     begun = perf_counter()
     fill(memory, relations - _MEASURED, entities)
     print(f"filled in {perf_counter() - begun:.0f} s", flush=True)
-    chosen = random.Random(3)  # noqa: S311 - a measurement
+    chosen = random.Random(3)
     begun, used = perf_counter(), process_time()
     for _ in range(_MEASURED):
         source, target = (f"entity {chosen.randrange(1, entities)}" for _ in range(2))
@@ -86,7 +86,7 @@ async def measure_neighbors(scope: MemoryScope, names: list[str], depth: int, la
 async def main(relations: int, open_memory: OpenMemory, *, new: bool) -> None:
     """Print the figures."""
     entities = relations // _RELATIONS_PER_ENTITY
-    chosen = random.Random(2)  # noqa: S311 - a measurement
+    chosen = random.Random(2)
     async with open_memory() as memory:
         scope = memory.scope("ana")
         if new:

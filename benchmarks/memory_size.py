@@ -76,7 +76,7 @@ class GivenVectors:
     def __init__(self) -> None:
         self._vectors = np.random.default_rng(1).standard_normal((1000, _DIMENSIONS)).tolist()
 
-    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:  # noqa: ARG002
+    async def embed(self, texts: Sequence[str], options: ChatOptions) -> EmbeddingsResponse:  # noqa: ARG002 - as the protocol
         """Return a vector for each text."""
         return EmbeddingsResponse(tuple(self._vectors[sum(text.encode()) % len(self._vectors)] for text in texts))
 
@@ -89,7 +89,7 @@ def random_statement(chosen: random.Random, number: int) -> Statement:
 
 def fill(memory: AnyMemory, facts: int, names: Sequence[str]) -> None:
     """Write the rows that `add()` writes for new facts, in one transaction."""
-    chosen = random.Random(1)  # noqa: S311 - a measurement
+    chosen = random.Random(1)
     # There is no public way to write many rows at once.
     with memory._database.write() as session:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         insert = "INSERT INTO chat_memory_scopes (scope, revision) VALUES (:name, 1) RETURNING key"
@@ -118,7 +118,7 @@ async def insert(memory: AnyMemory, facts: int, names: Sequence[str]) -> None:
     begun = perf_counter()
     fill(memory, facts - _MEASURED, names)
     print(f"filled in {perf_counter() - begun:.0f} s", flush=True)
-    chosen = random.Random(3)  # noqa: S311 - a measurement
+    chosen = random.Random(3)
     begun, cpu = perf_counter(), process_time()
     for number in range(facts - _MEASURED, facts):
         await memory.scope(names[number % len(names)]).add(random_statement(chosen, number))
@@ -134,7 +134,7 @@ async def insert(memory: AnyMemory, facts: int, names: Sequence[str]) -> None:
 
 async def search(open_memory: OpenMemory, names: Sequence[str]) -> None:
     """Measure the first search in up to 50 scopes, and then searches in the same scopes."""
-    chosen = random.Random(2)  # noqa: S311 - a measurement
+    chosen = random.Random(2)
     first: list[float] = []
     times: list[float] = []
     cpu: list[float] = []

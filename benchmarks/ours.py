@@ -29,7 +29,6 @@ from work import (
 )
 
 # Imports are local so that a process loads only what it measures.
-# ruff: noqa: PLC0415
 
 
 def history(count: int) -> Messages:

@@ -91,7 +91,7 @@ def add_tools(builder: ChatBuilder, seam: str) -> Any:  # noqa: ANN401 - as abov
 def stored_loop(chat: StreamingChat, seam: str) -> Slot:
     """Return a slot that runs the loop on a stored conversation. `seam` is `jobs`, `posts` or empty."""
     # Only this work needs a store.
-    from chat_store import Job, MemoryStore  # noqa: PLC0415
+    from chat_store import Job, MemoryStore
 
     store = MemoryStore()
 

@@ -112,7 +112,7 @@ class PacedModel:
     """A model whose streams write the pieces of a `Pace`."""
 
     def __init__(self, pace: Pace) -> None:
-        from chat_core import ProviderMeta  # noqa: PLC0415 - only for the service
+        from chat_core import ProviderMeta
 
         self.metadata = ProviderMeta("paced", "m")
         self._pace = pace
@@ -136,7 +136,7 @@ class PacedStream:
 
     async def __aiter__(self) -> AsyncIterator[Sequence[Any]]:
         """Yield each piece as a delta."""
-        from chat_core import TextDelta  # noqa: PLC0415 - only for the service
+        from chat_core import TextDelta
 
         async for text in self._pace.pieces():
             self._texts.append(text)
@@ -144,7 +144,7 @@ class PacedStream:
 
     def close(self) -> Any:  # noqa: ANN401 - a turn
         """Return the whole turn."""
-        from chat_core import Text, Turn  # noqa: PLC0415 - only for the service
+        from chat_core import Text, Turn
 
         return Turn([Text("".join(self._texts))], finish_reason="stop")
 
@@ -154,10 +154,10 @@ class PacedStream:
 @asynccontextmanager
 async def service(pace: Pace, folder: str) -> AsyncGenerator[Any]:
     """Open a service with a SQLite store in `folder`."""
-    from chat_agents import AgentConfig, AgentEngine, PromptFlow  # noqa: PLC0415 - only for the service
-    from chat_core.approvals import Principal, owner_may_decide  # noqa: PLC0415
-    from chat_service import BearerTokens, Service, ServiceSettings, hash_token  # noqa: PLC0415
-    from chat_store import SqliteStore  # noqa: PLC0415
+    from chat_agents import AgentConfig, AgentEngine, PromptFlow
+    from chat_core.approvals import Principal, owner_may_decide
+    from chat_service import BearerTokens, Service, ServiceSettings, hash_token
+    from chat_store import SqliteStore
 
     model: Any = PacedModel(pace)
     workers = pace.load.runs + SPARE_WORKERS
@@ -216,10 +216,10 @@ class BareRun:
 @asynccontextmanager
 async def bare(pace: Pace, _folder: str) -> AsyncGenerator[Any]:
     """Open a Starlette application with the routes for messages and streams, and nothing else."""
-    from starlette.applications import Starlette  # noqa: PLC0415 - not for the reader
-    from starlette.requests import Request  # noqa: PLC0415
-    from starlette.responses import StreamingResponse  # noqa: PLC0415
-    from starlette.routing import Route  # noqa: PLC0415
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import StreamingResponse
+    from starlette.routing import Route
 
     runs: dict[str, BareRun] = {}
 
@@ -249,10 +249,10 @@ async def bare(pace: Pace, _folder: str) -> AsyncGenerator[Any]:
 
 async def serve(name: str, load: Load) -> None:
     """Serve an application and two routes for the reader until the process is killed. Print the port."""
-    import uvicorn  # noqa: PLC0415 - not for the reader
-    from starlette.requests import Request  # noqa: PLC0415
-    from starlette.responses import JSONResponse  # noqa: PLC0415
-    from starlette.types import Receive, Scope, Send  # noqa: PLC0415
+    import uvicorn
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.types import Receive, Scope, Send
 
     pace = Pace(load)
     listener = socket.create_server(("127.0.0.1", 0), backlog=load.streams)

@@ -64,5 +64,5 @@ def build_chat(gate: Path) -> StreamingChat[object, Paused]:
 if __name__ == "__main__":
     app = load_app().create_app(build_chat(Path(sys.argv[1])), MemoryStore())
     listener = listen(0)
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])

@@ -119,7 +119,7 @@ async def serve(store: str, ledger: str, gate: str, person: str) -> None:
                 opened, chat=chat, authenticate=authenticate, may_decide=lambda _principal, _wait: True, grace_seconds=0
             )
             config = uvicorn.Config(inbox, log_level="warning", proxy_headers=False, timeout_graceful_shutdown=1)
-            print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201 - the parent reads it
+            print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
             await uvicorn.Server(config).serve(sockets=[listener])
 
 

@@ -147,7 +147,7 @@ async def serve(store: str, ledger: str, gate: str, script: str) -> None:
             )
             service = Service(engine, flow, opened, authenticate=tokens, may_decide=may_decide, settings=settings)
             config = uvicorn.Config(service, log_level="warning", ws="websockets-sansio", timeout_graceful_shutdown=1)
-            print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201 - the parent reads it
+            print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
             await uvicorn.Server(config).serve(sockets=[listener])
 
 

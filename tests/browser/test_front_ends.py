@@ -116,7 +116,7 @@ def test_openai_and_plain_pages_can_reject_a_call(served: Served, name: str) -> 
 
 
 def test_the_event_source_of_a_browser_reads_random_agent_texts(chromium: Browser) -> None:
-    source = random.Random(47)  # noqa: S311 - not for secrets
+    source = random.Random(47)
     texts = ["".join(source.choices("\r\n\0:é😀 data\u2028", k=source.randint(1, 12))) for _ in range(100)]
     body = b"".join([to_sse_event(Text(text)) for text in texts]) + to_sse_event(Done("s-1", "answered", Usage()))
     page = chromium.new_page()

@@ -1,6 +1,5 @@
 """A transport that conforms, the base class of the faulty transports, and functions that run the suite on them."""
 
-# ruff: noqa: ARG002 - a hook is given what any of them needs
 # The wrong transports change the right one from outside.
 # pyright: reportPrivateUsage=false
 

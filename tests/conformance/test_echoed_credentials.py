@@ -30,7 +30,7 @@ from chat_transport_httpx import HttpxTransport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
-SECRET = 'Zm9v/"odd"+key=77.q~&7'  # noqa: S105 - of this test
+SECRET = 'Zm9v/"odd"+key=77.q~&7'
 PROVIDERS: dict[str, Callable[[str], Any]] = {
     "claude": lambda url: ClaudeBuilder().with_base_url(url).with_model("m").with_api_key(SECRET),
     "completions": lambda url: CompletionsBuilder().with_base_url(url).with_model("m").with_api_key(SECRET),

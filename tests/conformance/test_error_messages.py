@@ -153,7 +153,7 @@ async def test_a_server_without_tls_is_named_in_the_error(anyio_backend: str, ve
 
     async with await create_tcp_listener(local_host="127.0.0.1") as listener, create_task_group() as tasks:
         tasks.start_soon(listener.serve, answer_in_plain_text)
-        url = f"https://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/v1"  # noqa: S610 - not Django
+        url = f"https://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/v1"
         message = f"{{p}}: {{at}}…: no connection (…SSL…) (next step: {NETWORK})"
         await check_connection_error(
             vendor, url, HttpxTransport(verify=TLS, trust_env=False), errors.NetworkError, message

@@ -16,7 +16,7 @@ from chat_realtime.sessions import GeminiLive, OpenAIRealtime
 from chat_responses import ResponsesBuilder
 from chat_vertex import VertexBuilder
 
-SECRET = "key-in-no-frame"  # noqa: S105 - of this test
+SECRET = "key-in-no-frame"
 BUILDERS: dict[str, Callable[[str], Any]] = {
     "azure": lambda url: AzureBuilder().with_endpoint(url).with_model("m").with_api_key(SECRET).build(),
     "claude": lambda url: ClaudeBuilder().with_base_url(url).with_model("m").with_api_key(SECRET).build(),

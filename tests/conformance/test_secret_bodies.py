@@ -16,7 +16,7 @@ from chat_gemini import GeminiBuilder
 from chat_responses import ResponsesBuilder
 
 pytestmark = pytest.mark.anyio
-SECRET = "in-no-message-7"  # noqa: S105 - of this test
+SECRET = "in-no-message-7"
 PROVIDERS: dict[str, Callable[[MockTransport], CompletionProvider]] = {
     "claude": lambda mock: ClaudeBuilder().with_model("m").with_api_key(SECRET).with_transport(mock).build(),
     "completions": lambda mock: CompletionsBuilder().with_model("m").with_api_key(SECRET).with_transport(mock).build(),

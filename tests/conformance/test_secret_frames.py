@@ -15,7 +15,7 @@ from chat_transport_httpx import HttpxTransport
 from chat_transport_websockets import WebSocketTransport
 
 pytestmark = pytest.mark.anyio
-SECRET = "sk-in-no-frame"  # noqa: S105 - of this test
+SECRET = "sk-in-no-frame"
 TRANSPORTS: dict[str, Callable[[], Transport]] = {
     "httpx": lambda: HttpxTransport(verify=False, trust_env=False),
     "httpx-client": lambda: HttpxTransport(httpx.AsyncClient(verify=False)),  # noqa: S501 - nothing is sent

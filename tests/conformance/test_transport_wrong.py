@@ -1,6 +1,5 @@
 """Transports with one fault each. The suite detects each fault in the scenario for it."""
 
-# ruff: noqa: ARG002 - a hook is given what any of them needs
 # What is wrong is put into the right transport from outside.
 # pyright: reportPrivateUsage=false
 

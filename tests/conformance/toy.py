@@ -311,7 +311,7 @@ class Toy:
     def body(
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None
     ) -> bytes:
-        options.extra(type(None), NAME)  # noqa: S610 - not Django
+        options.extra(type(None), NAME)
         options.refuse(NAME, "top_p", "top_k", "seed", "stop", "parallel_tool_calls", "reasoning")
         declared = [{"name": tool.name, "about": tool.description, "takes": dict(tool.parameters)} for tool in tools]
         fields: dict[str, Any] = {

@@ -1,7 +1,5 @@
 """Transports that change the contents of a request or a response, in one way each."""
 
-# ruff: noqa: ARG002 - a hook is given what any of them needs
-
 from __future__ import annotations
 
 import re

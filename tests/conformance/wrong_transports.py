@@ -1,6 +1,5 @@
 """Transports that are wrong in one way each. A mistake of this kind is easily made with an HTTP library."""
 
-# ruff: noqa: ARG002 - a hook is given what any of them needs
 # The wrong transports change the right one from outside.
 # pyright: reportPrivateUsage=false
 

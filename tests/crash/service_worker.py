@@ -78,7 +78,7 @@ def make_flow(ledger: Path) -> AgentFlow[Paused]:
 
 def make_engine(seed: int) -> AgentEngine:
     """Return an engine whose model writes other texts for each seed."""
-    words = random.Random(seed)  # noqa: S311 - no secret
+    words = random.Random(seed)
     texts = [" ".join([str(words.randrange(10**6)) for _ in range(20)]) for _ in range(2)]
     calls = [FunctionCall("pay", {}, id="pay"), FunctionCall("remind", {}, id="remind")]
     model: Any = SlowModel(ScriptedProvider([texts[0], *calls], texts[1], by_history=True))

@@ -224,7 +224,7 @@ class Crashes(ABC):
     def test_a_run_killed_at_any_time_loses_and_repeats_nothing(
         self, server: Server, tmp_path: Path, batch: int, record_property: Callable[[str, object], None]
     ) -> None:
-        instants = random.Random(batch)  # noqa: S311 - no secret
+        instants = random.Random(batch)
         begun = time.perf_counter()
         server.run(**self.story(tmp_path / "undisturbed").order())
         length = time.perf_counter() - begun

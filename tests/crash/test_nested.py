@@ -188,7 +188,7 @@ class NestedCrashes(ABC):
     def test_a_nested_run_killed_at_any_time_loses_and_repeats_nothing(
         self, server: Server, tmp_path: Path, part: int, record_property: Callable[[str, object], None]
     ) -> None:
-        instants = random.Random(f"{type(self).__name__} {part}")  # noqa: S311 - no secret
+        instants = random.Random(f"{type(self).__name__} {part}")
         begun = time.perf_counter()
         server.run(**self.firm(tmp_path / "undisturbed").order())
         length = time.perf_counter() - begun

@@ -42,7 +42,7 @@ def test_a_run_that_is_killed_at_any_step_has_each_effect_once(server: Server, t
     count = finish(server, whole)
     assert count >= 40
 
-    every = random.Random(0).sample(range(1, count + 1), count)  # noqa: S311 - no secret
+    every = random.Random(0).sample(range(1, count + 1), count)
     chosen = [every[number % count] for number in range(part, KILLS, PARTS)]
     killed = 0
     for number, point in enumerate(chosen):

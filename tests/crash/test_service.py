@@ -212,7 +212,7 @@ def test_killed_workers_lose_and_repeat_no_work(
         server: PostgresServer = request.getfixturevalue("postgres")
         order |= {"store": server.dsn, "schema": uuid4().hex}
     faulthandler.dump_traceback_later(LONGEST_TEST, exit=True)  # pytest allows 300 seconds
-    story = Story(order, random.Random(database))  # noqa: S311 - no secret
+    story = Story(order, random.Random(database))
     command = ("-m", "tests.crash.service_worker")
     with Server(*command) as one, Server(*command) as two:
         anyio.run(partial(story.play, (one, two)))

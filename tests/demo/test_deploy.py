@@ -28,7 +28,7 @@ from chat_store.testing.postgres_server import shared_server
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "docs" / "examples" / "deploy"
-TOKEN = "the token of ana"  # noqa: S105 - a token of this test
+TOKEN = "the token of ana"
 SECONDS = 60.0
 
 

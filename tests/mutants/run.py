@@ -223,7 +223,7 @@ def sample(mutants: Sequence[Mutant], most: int | None) -> Sequence[Mutant]:
     if most is None or len(mutants) <= most:
         return mutants
     say(f"a sample of {most} of {len(mutants)} mutants; `python3 run.py mutants --all` runs every one")
-    return random.Random(SEED).sample(mutants, most)  # noqa: S311 - no secret
+    return random.Random(SEED).sample(mutants, most)
 
 
 def runnable(mutants: Iterable[Mutant]) -> list[Mutant]:

@@ -99,4 +99,4 @@ async def run(host: str, store: str, transport: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     _, host, store, transport = sys.argv
-    print(json.dumps(anyio.run(run, host, store, transport)))  # noqa: T201 - it is what the parent reads
+    print(json.dumps(anyio.run(run, host, store, transport)))

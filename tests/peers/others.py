@@ -7,7 +7,7 @@
 It prints the rows of `docs/comparison.md`, and uses only the loopback interface.
 """
 
-# ruff: noqa: PLC0415, BLE001, S108, T201
+# ruff: noqa: PLC0415, BLE001, S108
 # pyright: basic, reportMissingImports=false
 # mypy: ignore-errors
 

@@ -9,7 +9,7 @@ It prints the rows of `docs/comparison.md`. The responses of the model are scrip
 it sends no request.
 """
 
-# ruff: noqa: PLC0415, BLE001, T201, ARG002
+# ruff: noqa: PLC0415, BLE001
 # pyright: basic, reportMissingImports=false
 # mypy: ignore-errors
 
@@ -116,7 +116,7 @@ async def pydantic_twice() -> None:
         paused = (await it.pause()).conversation
         await store.save(paused)
 
-        async def resume_stored(store: Any = store, id: str = paused.conversation_id) -> None:  # noqa: A002
+        async def resume_stored(store: Any = store, id: str = paused.conversation_id) -> None:
             found = await store.load(id)
             if found.deferred_tool_requests is None:
                 msg = "nothing waits"

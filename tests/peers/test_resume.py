@@ -54,7 +54,7 @@ class Bank:
             await self.go_on.wait()
             return f"sent {cents} to {to}"
 
-        made = [FunctionCall(TOOL, arguments, id=id) for id, arguments in calls(count)]  # noqa: A001
+        made = [FunctionCall(TOOL, arguments, id=id) for id, arguments in calls(count)]
         self.model = ScriptedProvider(made, ANSWER, by_history=True)
         scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval())
         self.chat = ChatBuilder().with_model(self.model).with_scoped_tools(scope).build()

@@ -120,4 +120,4 @@ def _names(facts: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join([*vendor_rows(), "", *source_rows()]))  # noqa: T201 - what the page is made of
+    print("\n".join([*vendor_rows(), "", *source_rows()]))

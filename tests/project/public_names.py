@@ -75,4 +75,4 @@ def gone_names(now: Mapping[str, list[str]]) -> set[tuple[str, str]]:
 
 if __name__ == "__main__":
     NAMES = current_names()
-    print(summary(NAMES), "", *count_rows(NAMES), "", *new_rows(NAMES), sep="\n")  # noqa: T201 - what the page is made of
+    print(summary(NAMES), "", *count_rows(NAMES), "", *new_rows(NAMES), sep="\n")

@@ -73,7 +73,7 @@ def main() -> None:
     pages = [file for file in kept_files() if file.suffix == ".md"]
     programs = {str(page.relative_to(ROOT)): program(page.read_text(encoding="utf-8")) for page in pages}
     wrong = check({page: lines for page, lines in programs.items() if lines})
-    print("\n".join([*wrong, f"{len(wrong)} lines of the pages are not typed as they say"]))  # noqa: T201 - a script
+    print("\n".join([*wrong, f"{len(wrong)} lines of the pages are not typed as they say"]))
     sys.exit(bool(wrong))
 
 

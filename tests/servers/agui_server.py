@@ -57,7 +57,7 @@ class AGUIServer:
         """`POST /SCENARIO/agui`."""
         principal = Principal(request.headers.get("x-user", "ana"))
         posted = AGENT.read(await request.body())
-        id = posted.conversation_id(str(principal))  # noqa: A001 - the field's own name
+        id = posted.conversation_id(str(principal))
         chat = self.world.chat(request.path_params["scenario"], id)
 
         async def run(send: Send) -> None:
@@ -76,7 +76,7 @@ def main() -> None:
         Route("/{scenario}/open", server.world.effects, methods=["GET", "POST"]),
     ]
     listener = listen(0)
-    print(f"serving http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201
+    print(f"serving http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="warning")).run([listener])
 
 

@@ -42,7 +42,7 @@ def main(purpose: str) -> None:
     params.verbosity = -1
     params.offline = True
     server = library.Server(params)
-    print("serving", server.listening_address, flush=True)  # noqa: T201 - who started it reads this
+    print("serving", server.listening_address, flush=True)
     threading.Event().wait()
 
 

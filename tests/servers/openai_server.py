@@ -188,7 +188,7 @@ async def responses(request: Request) -> Response:
         return _error(error)
     chat = CHATS.setdefault(read.model, build(read.model))
     owner = str(decider.principal)
-    id = conversation_id(owner, "openai", read.session)  # noqa: A001
+    id = conversation_id(owner, "openai", read.session)
     try:
         if not read.stream:
             async with STORE.open(id, owner=owner) as conversation:
@@ -238,7 +238,7 @@ async def effects(request: Request) -> Response:
 
 async def stored(request: Request) -> Response:
     """`GET /stored/SESSION` is the stored document of a conversation of the user ana, loaded and saved again."""
-    id = conversation_id("ana", "openai", request.path_params["session"])  # noqa: A001 - the store's word
+    id = conversation_id("ana", "openai", request.path_params["session"])
     document = (await STORE.load(id)).messages.to_json()
     return Response(Messages.from_json(document).to_json(), media_type="application/json")
 
@@ -252,7 +252,7 @@ def main() -> None:
         Route("/effects", effects, methods=["GET", "POST"]),
     ]
     listener = listen(0)
-    print(f"serving http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201
+    print(f"serving http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="warning")).run([listener])
 
 

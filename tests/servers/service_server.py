@@ -92,7 +92,7 @@ def main() -> None:
     routes: list[BaseRoute] = [Route("/{scenario}/open", open_gate, methods=["GET", "POST"])]
     routes += [Mount(f"/{name}", service) for name, service in services.items()]
     listener = listen(0)
-    print(f"serving http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201
+    print(f"serving http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     uvicorn.Server(uvicorn.Config(Starlette(routes=routes, lifespan=lifespan), log_level="warning")).run([listener])
 
 

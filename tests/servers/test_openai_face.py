@@ -122,7 +122,7 @@ def test_calls_of_server_tools_are_mcp_call_items(client: OpenAI, *, streams: bo
 def test_client_functions_are_called_and_their_results_are_accepted(client: OpenAI, *, streams: bool) -> None:
     paused = answer_to(client, streams=streams, model="function", input="Where am I?", tools=[LOCATE])
     calls = [(item.call_id, json.loads(item.arguments)) for item in paused.output]
-    outputs: Any = [{"type": "function_call_output", "call_id": id, "output": "Nantes"} for id, _ in calls]  # noqa: A001
+    outputs: Any = [{"type": "function_call_output", "call_id": id, "output": "Nantes"} for id, _ in calls]
     answer = client.responses.create(model="function", input=outputs, previous_response_id=paused.id, tools=[LOCATE])
 
     assert types(paused) == ["function_call", "function_call"]

@@ -56,7 +56,7 @@ def agui(address: str) -> Drive:
 @pytest.fixture
 def vercel(address: str) -> Drive:
     """Return a function that runs steps in a new chat of `ai`, and returns the client's final state."""
-    id = f"chat-{next(_numbers)}"  # noqa: A001 - the protocol's name
+    id = f"chat-{next(_numbers)}"
 
     def run(scenario: str, *steps: list[object]) -> Json:
         begun: list[list[object]] = [["open", "ID"], *steps]

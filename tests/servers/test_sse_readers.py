@@ -30,7 +30,7 @@ PIECE: Final = 7
 
 def texts() -> list[str]:
     """Return random deltas, the same in each run. None is empty, because an empty delta is not sent."""
-    source = random.Random(47)  # noqa: S311 - not for secrets
+    source = random.Random(47)
     return ["".join(source.choices(ALPHABET, k=source.randint(1, 12))) for _ in range(300)]
 
 

@@ -36,7 +36,7 @@ def drive(address: str) -> Drive:
     if not node or not module or not Path(module).is_file():
         pytest.fail(f"CHAT_NODE and CHAT_AI do not name Node and the npm package ai: {HOW}", pytrace=False)
     program = Path(__file__).with_name("vercel_client.mjs")
-    id = f"chat-{next(_numbers)}"  # noqa: A001 - the protocol's name
+    id = f"chat-{next(_numbers)}"
 
     def run(scenario: str, *steps: list[object]) -> Json:
         begun: list[list[object]] = [["open", "ID"], *steps]

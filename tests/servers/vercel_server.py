@@ -223,7 +223,7 @@ class Server:
             yield
             self.tasks.cancel_scope.cancel()
 
-    def chat(self, scenario: str, id: str) -> StreamingChat[object, Paused]:  # noqa: A002
+    def chat(self, scenario: str, id: str) -> StreamingChat[object, Paused]:
         if scenario == "agent" and id not in self.chats:
             self.chats[id] = build_agent(EFFECTS)
         if id not in self.chats:
@@ -240,7 +240,7 @@ class Server:
             read = read_request(await request.body())
         except ClientInputError as error:
             return Response(str(error), error.status)
-        id = conversation_id(str(decider.principal), "vercel", read.chat_id)  # noqa: A001
+        id = conversation_id(str(decider.principal), "vercel", read.chat_id)
         arrived = Arrived(request.path_params["scenario"], id, read, decider)
         assert self.tasks is not None
         self.tasks.start_soon(self._run, arrived)
@@ -267,7 +267,7 @@ class Server:
 
     async def resume(self, request: Request) -> Response:
         """`GET /SCENARIO/api/chat/ID/stream`."""
-        id = conversation_id(str(_decider(request).principal), "vercel", request.path_params["id"])  # noqa: A001
+        id = conversation_id(str(_decider(request).principal), "vercel", request.path_params["id"])
         live = self.live.get(id)
         if live is None or live.ended:
             return Response(status_code=204)
@@ -276,7 +276,7 @@ class Server:
     async def messages(self, request: Request) -> Response:
         """`GET /SCENARIO/api/chat/ID`."""
         decider = _decider(request)
-        id = conversation_id(str(decider.principal), "vercel", request.path_params["id"])  # noqa: A001
+        id = conversation_id(str(decider.principal), "vercel", request.path_params["id"])
         async with self.store.open(id, owner=str(decider.principal)) as conversation:
             return JSONResponse(ui_messages(conversation, decider))
 
@@ -309,7 +309,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         routes.insert(0, Mount("/modules", StaticFiles(directory=sys.argv[1])))
     listener = listen(0)
-    print(f"serving http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201
+    print(f"serving http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     app = Starlette(routes=routes, lifespan=server.lifespan)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
 

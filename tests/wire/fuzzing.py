@@ -188,7 +188,7 @@ def find_failures(wire: Wire, *, streamed: bool, count: int, seed: int = 0) -> d
 
 def replay(wire: Wire, *, streamed: bool, seed: int) -> tuple[str, bytes]:
     """Return the name of the answer that a seed selects, and its mutated body."""
-    random = Random(seed)  # noqa: S311 - reproducible
+    random = Random(seed)
     name, body = random.choice(wire.recorded(streamed=streamed))
     return name, mutate_response(body, random)
 

@@ -24,7 +24,7 @@ require_wire()
 
 def chunks(body: bytes, seed: str) -> Iterator[bytes]:
     """Yield the body, split at a few random points."""
-    random = Random(seed)  # noqa: S311 - reproducible
+    random = Random(seed)
     points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
     for start, end in pairwise([0, *points, len(body)]):
         if start < end:

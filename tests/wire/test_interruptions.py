@@ -71,7 +71,7 @@ def chosen() -> Iterator[Recorded]:
         yield from streams
         return
     count = Counter[tuple[str, bool]]()
-    for item in Random(20261123).sample(streams, len(streams)):  # noqa: S311 - reproducible
+    for item in Random(20261123).sample(streams, len(streams)):
         kind = item.api, bool((item.expected or {}).get("tool_calls"))
         if count[kind] < STREAMS_OF_EACH_API // 2:
             count[kind] += 1
@@ -171,7 +171,7 @@ async def check_request(provider: ChatProvider, transport: MockTransport, messag
 async def test_input_at_every_event_keeps_what_was_delivered(api: str, anyio_backend: str) -> None:
     if anyio_backend == "trio" and api != APIS[0] and not THOROUGH:
         return
-    random = Random(20261123)  # noqa: S311 - reproducible
+    random = Random(20261123)
     problems: list[str] = []
     spoken = Counter[str]()
     for item in chosen():

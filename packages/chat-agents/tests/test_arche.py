@@ -37,11 +37,11 @@ USER: dict[str, object] = {"kind": "user", "content": "Where is P1?"}
 ASSISTANT: dict[str, object] = {"kind": "assistant", "content": "In Utrecht."}
 
 
-def call(id: str = "c1", args: object = None, **more: object) -> dict[str, object]:  # noqa: A002 - as in the document
+def call(id: str = "c1", args: object = None, **more: object) -> dict[str, object]:
     return {"kind": "tool_call", "id": id, "name": "find", "args": {"parcel": "P1"} if args is None else args, **more}
 
 
-def result(id: str = "c1", content: str = "P1 is in Utrecht") -> dict[str, object]:  # noqa: A002
+def result(id: str = "c1", content: str = "P1 is in Utrecht") -> dict[str, object]:
     return {"kind": "tool_result", "tool_call_id": id, "name": "find", "content": content}
 
 

@@ -353,7 +353,7 @@ async def test_a_cancellation_that_stops_halfway_is_completed(step: str, monkeyp
 
         apply = store.apply
 
-        async def apply_jobs(id: str, jobs: Sequence[Job] = (), **_: object) -> None:  # noqa: A002 - the field's own name
+        async def apply_jobs(id: str, jobs: Sequence[Job] = (), **_: object) -> None:
             if not jobs:
                 raise KeyboardInterrupt
             await apply(id, jobs=jobs)
@@ -593,7 +593,7 @@ async def test_a_damaged_conversation_does_not_stop_other_agents(monkeypatch: py
         await collect(other, office, await AgentSession.open(store, "t", flow="desk", owner="ben"), "Go.")
         load = store.load
 
-        async def load_undamaged(id: str) -> Snapshot:  # noqa: A002 - the field's own name
+        async def load_undamaged(id: str) -> Snapshot:
             if id == CHILD:
                 msg = "it is damaged"
                 raise InvalidDocumentError(msg)
@@ -661,7 +661,7 @@ async def test_a_worker_reads_no_other_conversation_that_is_due(monkeypatch: pyt
         read: list[str] = []
         meta = store.meta
 
-        async def note(id: str) -> ConversationMeta:  # noqa: A002 - the field's own name
+        async def note(id: str) -> ConversationMeta:
             read.append(id)
             return await meta(id)
 

@@ -90,7 +90,7 @@ def test_a_data_payload_that_is_not_json_is_refused(payload: object) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_text_events_are_parsed_back_with_normalized_line_ends(seed: int) -> None:
-    rng = random.Random(seed)  # noqa: S311 - texts, not secrets
+    rng = random.Random(seed)
     deltas = ["".join(rng.choices("\r\n\0:é😀 data", k=rng.randint(1, 12))) for _ in range(50)]
 
     parser = SseParser()

@@ -21,7 +21,7 @@ def test_claude_options_belong_to_claude_and_are_hashable() -> None:
 
 
 def test_the_token_of_an_mcp_server_does_not_appear_in_its_repr() -> None:
-    assert "hunter2" not in repr(McpServer(name="n", url="https://h", authorization_token="hunter2"))  # noqa: S106
+    assert "hunter2" not in repr(McpServer(name="n", url="https://h", authorization_token="hunter2"))
 
 
 def test_a_dialect_takes_its_abilities_from_the_model_name() -> None:

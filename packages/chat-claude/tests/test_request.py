@@ -297,7 +297,7 @@ def test_extra_body_cannot_replace_a_field_of_the_request() -> None:
 
 
 def test_mcp_servers_are_declared_with_their_toolsets() -> None:
-    server = McpServer(name="s", url="https://h", authorization_token="t", allowed_tools=("a",))  # noqa: S106
+    server = McpServer(name="s", url="https://h", authorization_token="t", allowed_tools=("a",))
     sent = body(extras=ClaudeOptions(mcp_servers=(server, McpServer(name="all", url="https://i", defer_loading=True))))
     assert sent["mcp_servers"][0] == {"type": "url", "name": "s", "url": "https://h", "authorization_token": "t"}
     assert sent["tools"] == [

@@ -30,7 +30,7 @@ def calls(*items: dict[str, Any]) -> dict[str, Any]:
     return {"tool_calls": list(items)}
 
 
-def call(index: int | None, id: str | None, name: str | None, arguments: object) -> dict[str, Any]:  # noqa: A002
+def call(index: int | None, id: str | None, name: str | None, arguments: object) -> dict[str, Any]:
     item: dict[str, Any] = {"function": {"arguments": arguments}}
     if index is not None:
         item["index"] = index

@@ -12,7 +12,7 @@ PLAIN = Dialect(model="m")
 def test_completions_options_are_found_by_class() -> None:
     options: ProviderOptions = CompletionsOptions(user="u")
     assert options.provider == "chat-completions"
-    assert ChatOptions(extras=(options,)).extra(CompletionsOptions, "p") is options  # noqa: S610 - not Django
+    assert ChatOptions(extras=(options,)).extra(CompletionsOptions, "p") is options
 
 
 def test_options_and_dialects_are_immutable_and_comparable() -> None:

@@ -142,7 +142,7 @@ def outcome(chunks: Sequence[bytes]) -> object:
 def test_the_result_of_a_stream_does_not_depend_on_chunk_boundaries(case: Case) -> None:
     once = outcome([case.body])
     assert outcome([case.body[at : at + 1] for at in range(len(case.body))]) == once
-    random = Random(case.name)  # noqa: S311 - reproducible
+    random = Random(case.name)
     for _ in range(3):
         assert outcome([*cut(case.body, random)]) == once
 

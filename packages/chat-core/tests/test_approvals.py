@@ -57,7 +57,7 @@ class Clock:
         self.time += timedelta(**by)
 
 
-def call(id: str = "call_1", arguments: Mapping[str, object] = ARGUMENTS, name: str = "transfer") -> Tool:  # noqa: A002
+def call(id: str = "call_1", arguments: Mapping[str, object] = ARGUMENTS, name: str = "transfer") -> Tool:
     tool = Tool(FunctionCall(name, arguments), id=id)
     tool.await_approval(NOON + timedelta(hours=12))
     return tool
@@ -609,7 +609,7 @@ def test_a_token_for_one_approver_is_refused_for_another() -> None:
 
 
 @given(conversation=st.text(max_size=40), id=st.text(min_size=1, max_size=40), person=st.none() | st.text(max_size=40))
-def test_any_text_is_a_valid_conversation_call_or_approver_id(conversation: str, id: str, person: str | None) -> None:  # noqa: A002
+def test_any_text_is_a_valid_conversation_call_or_approver_id(conversation: str, id: str, person: str | None) -> None:
     messages = waiting(call(id, {"né": "\ud83d\udca1", "∞": [id]}))
     token = keys().bind(conversation, messages, [id], person=person)
 

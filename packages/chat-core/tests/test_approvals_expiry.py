@@ -15,7 +15,7 @@ NOON: Final = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ARGUMENTS: Final[Mapping[str, object]] = {"to": "Maria", "cents": 4000}
 
 
-def call(id: str, expires_at: datetime = NOON + timedelta(hours=12)) -> Tool:  # noqa: A002
+def call(id: str, expires_at: datetime = NOON + timedelta(hours=12)) -> Tool:
     tool = Tool(FunctionCall("transfer", ARGUMENTS), id=id)
     tool.await_approval(expires_at)
     return tool

@@ -36,7 +36,7 @@ HOUR = timedelta(hours=1)
 Action = RequireApproval | Reject | Schedule
 
 
-def pay(id: str, cents: int = 5, name: str = "pay") -> FunctionCall:  # noqa: A002 - named as the field
+def pay(id: str, cents: int = 5, name: str = "pay") -> FunctionCall:
     return FunctionCall(name, {"cents": cents}, id=id)
 
 

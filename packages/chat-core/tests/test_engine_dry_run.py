@@ -73,7 +73,7 @@ class Bank:
         return ChatBuilder().with_model(model).with_scoped_tools(self.scope()).with_clock(lambda: NOON).build()
 
 
-def pay(to: str, id: str = "") -> FunctionCall:  # noqa: A002 - the field's own name
+def pay(to: str, id: str = "") -> FunctionCall:
     return FunctionCall("pay", {"to": to}, id=id or to)
 
 
@@ -285,7 +285,7 @@ async def test_a_dry_run_predicts_the_outcomes_of_the_run() -> None:
     }
     told = {call.path[0]: call.reason for call in found if call.outcome in {"reject", "fail"}}
     assert told.keys() == {"thief", "bug", "fly"}
-    assert all((why or "?") in messages.tool(id).result_text() for id, why in told.items())  # noqa: A001
+    assert all((why or "?") in messages.tool(id).result_text() for id, why in told.items())
 
 
 async def test_a_dry_run_passes_the_conversation_id_and_writes_nothing() -> None:

@@ -209,10 +209,10 @@ class VendorModel:
 
     async def complete(
         self,
-        messages: Messages,  # noqa: ARG002 - as the protocol has it
-        tools: ToolDeclarations,  # noqa: ARG002
-        options: ChatOptions,  # noqa: ARG002
-        structured_output: OutputSchema | None,  # noqa: ARG002
+        messages: Messages,
+        tools: ToolDeclarations,
+        options: ChatOptions,
+        structured_output: OutputSchema | None,
     ) -> Turn:
         """Return the next turn."""
         return self.turns.pop(0)

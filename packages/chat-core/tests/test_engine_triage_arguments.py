@@ -82,7 +82,7 @@ class RaisingScope(ToolScope[Never]):
         _call: FunctionCall,
         /,
         *,
-        on_error: Callable[[BaseException], None] | None = None,  # noqa: ARG002 - nothing can fail
+        on_error: Callable[[BaseException], None] | None = None,
     ) -> Execute:
         return Execute()
 

@@ -360,7 +360,7 @@ def test_encoded_caches_settled_turns_and_encodes_unresolved_calls_again() -> No
 
 def _calls(*ids: str) -> Messages:
     messages = Messages.from_user("pay")
-    messages.append("model", Turn([Tool(FunctionCall("transfer"), id=id) for id in ids]))  # noqa: A001
+    messages.append("model", Turn([Tool(FunctionCall("transfer"), id=id) for id in ids]))
     return messages
 
 

@@ -37,7 +37,7 @@ def conversation(*texts: str) -> Messages:
     return messages
 
 
-def called(result: str = "42", id: str = "t1") -> Turn:  # noqa: A002 - the field's own name
+def called(result: str = "42", id: str = "t1") -> Turn:
     tool = Tool(FunctionCall("look", {}), id=id, status=Completed(result))
     return Turn([tool], finish_reason="tool_calls")
 

@@ -12,7 +12,7 @@ from chat_core.testing import Answer, MemoryConversation, ScriptedProvider
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "sk-very-secret"  # noqa: S105 - it is looked for where it must not be
+SECRET = "sk-very-secret"
 
 
 class Lines(logging.Handler):

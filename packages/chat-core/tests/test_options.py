@@ -55,14 +55,14 @@ def test_over_replaces_an_extra_of_the_same_class_and_keeps_the_others() -> None
 
 def test_extra_returns_the_options_of_the_given_provider() -> None:
     mine, none = ChatOptions(extras=(ClaudeOptions(3),)), ChatOptions()
-    assert mine.extra(ClaudeOptions, "claude") == ClaudeOptions(3)  # noqa: S610 - not Django's
-    assert none.extra(ClaudeOptions, "claude") is None  # noqa: S610 - not Django's
+    assert mine.extra(ClaudeOptions, "claude") == ClaudeOptions(3)
+    assert none.extra(ClaudeOptions, "claude") is None
 
 
 def test_extra_raises_if_there_are_options_of_another_provider() -> None:
     both = ChatOptions(extras=(ClaudeOptions(), OpenAIOptions()))
     with pytest.raises(UnsupportedOptionError, match="claude does not support OpenAIOptions, an option of openai"):
-        both.extra(ClaudeOptions, "claude")  # noqa: S610 - not Django's
+        both.extra(ClaudeOptions, "claude")
 
 
 def test_refuse_raises_if_an_unsupported_option_is_set() -> None:

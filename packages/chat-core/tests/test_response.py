@@ -115,7 +115,7 @@ def test_wait_for_an_outcome_contains_the_error_of_the_interruption() -> None:
     assert (wait.kind, wait.at, wait.error, wait.of) == ("interrupted", NOON, "the process died", "cfo")
 
 
-def call(id: str, status: ToolStatus) -> Tool:  # noqa: A002 - the field's own name
+def call(id: str, status: ToolStatus) -> Tool:
     return Tool(FunctionCall("transfer", {"cents": 1}), id=id, status=status)
 
 

@@ -563,7 +563,7 @@ def chat_call(*inner: Tool) -> Tool:
     return outer
 
 
-def started(id: str) -> Tool:  # noqa: A002 - the field's own name
+def started(id: str) -> Tool:
     tool = Tool(FunctionCall("pay", {"cents": 5}), id=id)
     tool.start()
     return tool

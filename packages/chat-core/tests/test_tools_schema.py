@@ -386,7 +386,7 @@ def test_exception_in_a_validator_is_reported_as_invalid_arguments() -> None:
     class Fussy(BaseModel):
         n: int
 
-        def model_post_init(self, context: Any, /) -> None:  # noqa: ARG002
+        def model_post_init(self, context: Any, /) -> None:
             msg = "no such row"
             raise LookupError(msg)
 

@@ -22,7 +22,7 @@ from chat_core.transport.http import (
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "sk-must-not-be-told"  # noqa: S105 - it is looked for where it must not be
+SECRET = "sk-must-not-be-told"
 ASKED = Request("POST", "https", f"user:{SECRET}@llm.example", f"/v1/chat?key={SECRET}")
 SSE = (b"content-type", b"text/event-stream")
 PAGE = (b"content-type", b"text/html")

@@ -11,7 +11,7 @@ from chat_core.errors import TransportError
 from chat_core.testing import MockTransport
 from chat_core.transport import LoggingTransport, Request, Transport
 
-SECRET = "sk-must-not-be-told"  # noqa: S105 - it is looked for where it must not be
+SECRET = "sk-must-not-be-told"
 ASKED = Request(
     "POST",
     "https",

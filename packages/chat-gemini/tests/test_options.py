@@ -10,9 +10,9 @@ from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions, Gem
 
 def test_gemini_options_are_rejected_if_the_provider_expects_another_class() -> None:
     options = ChatOptions(extras=(GeminiOptions(top_k=3),))
-    assert options.extra(GeminiOptions, "gemini") == GeminiOptions(top_k=3)  # noqa: S610 - not Django
+    assert options.extra(GeminiOptions, "gemini") == GeminiOptions(top_k=3)
     with pytest.raises(UnsupportedOptionError, match="GeminiOptions"):
-        options.extra(EmbeddingOptions, "gemini")  # noqa: S610 - not Django
+        options.extra(EmbeddingOptions, "gemini")
 
 
 def test_options_are_immutable_hashable_and_comparable() -> None:

@@ -89,7 +89,7 @@ def _blocks(prefix: str, layers: tuple[str, ...]) -> Shapes:
 
 
 def _dump(fields: Mapping[str, Value], shapes: Shapes) -> bytes:
-    source = random.Random(1)  # noqa: S311 - weights
+    source = random.Random(1)
     head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(fields))
     head += b"".join([_text(name) + _value(value) for name, value in fields.items()])
     data = b""

@@ -315,7 +315,7 @@ async def test_a_key_in_the_url_of_a_server_is_not_logged(tmp_path: Path, caplog
 
 
 async def test_server_errors_contain_no_key_of_the_url_or_headers() -> None:
-    secret = "sk-in-no-frame"  # noqa: S105 - of this test
+    secret = "sk-in-no-frame"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp?api_key={secret}"

@@ -12,7 +12,7 @@ def test_two_spellings_of_a_name_are_one_entity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "type"),
+    ("label", "expected"),
     [
         ("uses", "RELATED_TO"),
         ("depends on", "RELATED_TO"),
@@ -26,9 +26,9 @@ def test_two_spellings_of_a_name_are_one_entity() -> None:
         ("orbits", "RELATED_TO"),
     ],
 )
-def test_a_relation_label_is_mapped_to_a_type(label: str, type: RelationType) -> None:  # noqa: A002 - the field's own name
-    assert relation_type(label) == type
-    assert Relation("a", label, "b").type == type
+def test_a_relation_label_is_mapped_to_a_type(label: str, expected: RelationType) -> None:
+    assert relation_type(label) == expected
+    assert Relation("a", label, "b").type == expected
 
 
 def test_an_unknown_relation_type_is_refused() -> None:

@@ -158,7 +158,7 @@ def test_an_indexer_killed_at_any_write_is_resumed_without_duplicates(tmp_path: 
             fatal += 1
         assert fatal > MOMENTS
         return
-    for fatal in Random(14).sample(range(1, MOMENTS + 1), 8):  # noqa: S311 - a sample of tests
+    for fatal in Random(14).sample(range(1, MOMENTS + 1), 8):
         assert kill_and_resume(tmp_path / f"{fatal}", fatal)
 
 

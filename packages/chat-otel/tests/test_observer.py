@@ -39,7 +39,7 @@ from opentelemetry import trace
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "sk-very-secret"  # noqa: S105 - it is looked for where it must not be
+SECRET = "sk-very-secret"
 SAID = "Pay Maria for the flowers"
 START = datetime.now(UTC)
 MUCH = 987_654_321_012

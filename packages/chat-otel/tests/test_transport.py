@@ -18,7 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "sk-very-secret"  # noqa: S105 - it is looked for where it must not be
+SECRET = "sk-very-secret"
 ASK = Request(
     "POST",
     "https",

@@ -13,7 +13,7 @@ def conversation(*tools: Tool) -> Messages:
     return messages
 
 
-def call(id: str) -> Tool:  # noqa: A002 - the field's own name
+def call(id: str) -> Tool:
     return Tool(FunctionCall("act", {}, id=id), id=id)
 
 

@@ -46,11 +46,11 @@ def agui(thread: str, *messages: dict[str, Any], **fields: object) -> dict[str, 
     return {"threadId": thread, "runId": "r", "messages": [*messages], **fields}
 
 
-def user(id: str, text: str) -> dict[str, Any]:  # noqa: A002 - the field's own name
+def user(id: str, text: str) -> dict[str, Any]:
     return {"id": id, "role": "user", "content": text}
 
 
-def ui_message(id: str, text: str) -> dict[str, Any]:  # noqa: A002 - the field's own name
+def ui_message(id: str, text: str) -> dict[str, Any]:
     return {"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}
 
 

@@ -38,7 +38,7 @@ async def behind_proxy(
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, handle)
-        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - not the method of Django
+        port = listener.extra(SocketAttribute.local_port)
         yield Client(port, upstream.token, {"host": "chat.example.org"})
         group.cancel_scope.cancel()
 

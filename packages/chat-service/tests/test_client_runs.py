@@ -35,7 +35,7 @@ SESSION = client_session_id("ana", "agui", "t")
 
 def post(context: ServiceContext, *messages: tuple[str, str]) -> Callable[[Snapshot], AppliedInput]:
     """Return a function that applies user messages, each with an id."""
-    given = ClientInput([PostedMessage(id, "user", (Text(text),)) for id, text in messages])  # noqa: A001
+    given = ClientInput([PostedMessage(id, "user", (Text(text),)) for id, text in messages])
     chat = context.engine.chat(context.flow)
     return partial(apply_input, given, chat=chat, decider=Decider(ANA, owner_may_decide))
 

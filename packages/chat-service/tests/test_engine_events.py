@@ -212,12 +212,12 @@ async def test_the_work_for_an_event_does_not_depend_on_the_length_of_the_sessio
     loads, loads_of_test, entries = 0, 0, 0
     load, history = store.load, store.history
 
-    async def count_loads(id: str) -> Snapshot:  # noqa: A002 - the name of the store
+    async def count_loads(id: str) -> Snapshot:
         nonlocal loads
         loads += 1
         return await load(id)
 
-    async def count_entries(id: str, **fields: Any) -> list[HistoryEntry]:  # noqa: A002 - the name of the store
+    async def count_entries(id: str, **fields: Any) -> list[HistoryEntry]:
         nonlocal entries
         found = await history(id, **fields)
         entries += sum([1 + len(entry.turns) for entry in found])

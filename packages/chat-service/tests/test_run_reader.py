@@ -27,7 +27,7 @@ async def test_followers_of_a_run_share_one_reader_that_reads_each_entry_once(
     run = await runs.start(MessageRequest(Principal("ana"), None, "Hello.", ""))
     history, found = store.history, list[list[HistoryEntry]]()
 
-    async def reading(id: str, **options: Any) -> list[HistoryEntry]:  # noqa: A002
+    async def reading(id: str, **options: Any) -> list[HistoryEntry]:
         found.append(await history(id, **options))
         return found[-1]
 
@@ -56,7 +56,7 @@ async def test_a_refresh_reads_the_history_only_if_the_state_of_the_run_has_chan
     await reader.read()
     history, found = store.history, list[str]()
 
-    async def reading(id: str, **options: Any) -> list[HistoryEntry]:  # noqa: A002
+    async def reading(id: str, **options: Any) -> list[HistoryEntry]:
         found.append(id)
         return await history(id, **options)
 

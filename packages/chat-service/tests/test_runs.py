@@ -46,7 +46,7 @@ async def test_a_request_waits_for_a_change_after_a_conflict(
     runs, calls = Runs(context), list[object]()
     session_id = await store.create(Messages(), id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"})
 
-    async def failing(id: str, *_: object, **__: object) -> None:  # noqa: A002
+    async def failing(id: str, *_: object, **__: object) -> None:
         calls.append(id)
         assert len(calls) < WAIT
         await anyio.lowlevel.checkpoint()

@@ -88,7 +88,7 @@ class Soak:
         self._client = client
         self._store = store
         self._bank = bank
-        self._random = random.Random(15)  # noqa: S311 - no secret
+        self._random = random.Random(15)
         self.kinds: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "drop": self.drop_connections,
             "pay": self.approve_a_call,

@@ -232,7 +232,7 @@ async def test_a_session_that_cannot_continue_does_not_stop_the_others(
         paused = (await client.post("/api/v1/chat", {"message": "Pay Bo."})).json["session_id"]
         apply = store.apply
 
-        async def failing(id: str, *arguments: Any, **options: Any) -> Any:  # noqa: A002
+        async def failing(id: str, *arguments: Any, **options: Any) -> Any:
             if id == paused and options.get("jobs"):
                 msg = "the row is damaged"
                 raise OSError(msg)

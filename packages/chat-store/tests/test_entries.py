@@ -31,7 +31,7 @@ from hypothesis import given, settings
 pytestmark = pytest.mark.anyio
 
 
-def call(id: str) -> Tool:  # noqa: A002
+def call(id: str) -> Tool:
     tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
     tool.await_approval()
     return tool
@@ -39,7 +39,7 @@ def call(id: str) -> Tool:  # noqa: A002
 
 def waiting(*ids: str) -> Messages:
     messages = Messages.from_user("Pay.")
-    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))  # noqa: A001
+    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))
     return messages
 
 
@@ -137,7 +137,7 @@ class TwoWriters:
         self.path = path
         self.writers = writers
         self.runs: set[int] = set()
-        self.promised: dict[str, list[str]] = {id: [] for id in IDS}  # noqa: A001
+        self.promised: dict[str, list[str]] = {id: [] for id in IDS}
 
     async def act(self, who: int, action: str, place: int) -> None:
         writer = self.writers[who]
@@ -177,14 +177,14 @@ class TwoWriters:
         if action == "claim":
             assert not self.runs
             self.runs.add(who)
-        for id in IDS:  # noqa: A001
+        for id in IDS:
             self.promised[id] += [
                 str(decision.by)
                 for decision in writer.messages.tool(id).decisions
                 if decision.by not in self.promised[id]
             ]
         durable = await stored(self.path)
-        for id in IDS:  # noqa: A001
+        for id in IDS:
             assert durable.tool(id) == writer.messages.tool(id)
 
 

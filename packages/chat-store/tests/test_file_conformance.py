@@ -62,10 +62,10 @@ class Folder:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    def _path_of(self, id: str) -> Path:  # noqa: A002 - the field's own name
+    def _path_of(self, id: str) -> Path:
         return self._path / f"{sha256(id.encode()).hexdigest()}.jsonl"
 
-    def _stored_path_of(self, id: str) -> Path:  # noqa: A002 - the field's own name
+    def _stored_path_of(self, id: str) -> Path:
         path = self._path_of(id)
         if not path.exists():
             raise UnknownConversationError(id)
@@ -75,7 +75,7 @@ class Folder:
         self,
         messages: Messages,
         *,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        id: str | None = None,
         owner: str | None = None,
         meta: MetaChanges | None = None,
         jobs: Sequence[Job] = (),
@@ -95,7 +95,7 @@ class Folder:
     @asynccontextmanager
     async def open(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         *,
         person: str | None = None,
         owner: str | None = None,
@@ -105,26 +105,26 @@ class Folder:
             yield conversation
 
     @asynccontextmanager
-    async def _stored(self, id: str) -> AsyncGenerator[FileConversation]:  # noqa: A002 - the field's own name
+    async def _stored(self, id: str) -> AsyncGenerator[FileConversation]:
         async with FileConversation.open(self._stored_path_of(id), now=self._now) as conversation:
             yield conversation
 
-    async def load(self, id: str) -> Loaded:  # noqa: A002 - the field's own name
+    async def load(self, id: str) -> Loaded:
         async with self._stored(id) as conversation:
             return Loaded(conversation)
 
-    async def history(self, id: str, *, after: object = None) -> list[HistoryEntry]:  # noqa: A002
+    async def history(self, id: str, *, after: object = None) -> list[HistoryEntry]:
         self._refuse(after=after)
         async with self._stored(id) as conversation:
             return await conversation.history()
 
-    async def meta(self, id: str) -> ConversationMeta:  # noqa: A002 - the field's own name
+    async def meta(self, id: str) -> ConversationMeta:
         async with self._stored(id) as conversation:
             return await conversation.meta()
 
     async def apply(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         *,
         meta: MetaChanges | None = None,
         jobs: Sequence[Job] = (),
@@ -137,22 +137,22 @@ class Folder:
         async with self._stored(id) as conversation:
             await conversation.apply(meta=meta, jobs=jobs)
 
-    async def post(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: A002 - the field's own name
+    async def post(self, id: str, turn: Turn, *, key: str) -> bool:
         async with self._stored(id) as conversation:
             return await conversation.post(turn, key=key)
 
-    async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:  # noqa: A002 - the field's own name
+    async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:
         async with self._stored(id) as conversation:
             await conversation.close(jobs=jobs)
 
-    async def reopen(self, id: str) -> None:  # noqa: A002 - the field's own name
+    async def reopen(self, id: str) -> None:
         async with self._stored(id) as conversation:
             await conversation.reopen()
 
-    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:  # noqa: A002
+    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:
         await FileConversation.redact(self._stored_path_of(id), target, by=by, reason=reason, now=self._now)
 
-    async def fork(self, id: str, at: int | None = None, *, new_id: str | None = None) -> str:  # noqa: A002
+    async def fork(self, id: str, at: int | None = None, *, new_id: str | None = None) -> str:
         name = new_id or f"fork-{next(self._numbers)}"
         async with self._stored(id) as conversation:
             return await conversation.fork(self._path_of(name), at, id=name)

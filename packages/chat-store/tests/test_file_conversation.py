@@ -53,7 +53,7 @@ class Clock:
         self.time += timedelta(seconds=seconds)
 
 
-def call(id: str) -> Tool:  # noqa: A002
+def call(id: str) -> Tool:
     tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
     tool.await_approval()
     return tool
@@ -61,7 +61,7 @@ def call(id: str) -> Tool:  # noqa: A002
 
 def waiting(*ids: str) -> Messages:
     messages = Messages.from_user("Pay.")
-    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))  # noqa: A001
+    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))
     return messages
 
 

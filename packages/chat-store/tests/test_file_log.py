@@ -44,7 +44,7 @@ class Clock:
         self.time += timedelta(seconds=seconds)
 
 
-def call(id: str) -> Tool:  # noqa: A002
+def call(id: str) -> Tool:
     tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
     tool.await_approval()
     return tool
@@ -52,7 +52,7 @@ def call(id: str) -> Tool:  # noqa: A002
 
 def waiting(*ids: str) -> Messages:
     messages = Messages.from_user("Pay.")
-    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))  # noqa: A001
+    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))
     return messages
 
 
@@ -171,7 +171,7 @@ async def test_parallel_tool_calls_are_stored_in_any_order(path: Path) -> None:
             await conversation.write_tool((tool.id,), tool)
 
         async with anyio.create_task_group() as group:
-            for id in reversed(ids):  # noqa: A001
+            for id in reversed(ids):
                 group.start_soon(run, conversation.messages.tool(id))
         assert (await stored(path)) == conversation.messages
 
@@ -311,7 +311,7 @@ async def test_renewing_or_writing_extends_the_lease(path: Path, how: str) -> No
     await store(path, waiting("one", "two"))
     async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
         await run.claim()
-        for id in ("one", "two"):  # noqa: A001
+        for id in ("one", "two"):
             clock.advance(20)
             if how == "renew":
                 await run.renew()

@@ -85,7 +85,7 @@ async def test_a_grant_revoked_by_another_process_during_a_run_starts_no_further
     assert [wait.tool_id for wait in paused.waiting] == ["call_3", "call_4"]
     async with opens() as conversation:
         assert isinstance(await chat.complete(conversation), Paused)
-        for id in ("call_3", "call_4"):  # noqa: A001 - the field's own name
+        for id in ("call_3", "call_4"):
             conversation.messages.tool(id).approve(by="cleo")
         assert isinstance(await chat.complete(conversation), ChatResponse)
         decisions = [conversation.messages.tool(call.id).decisions for call in calls]
@@ -111,7 +111,7 @@ async def test_the_history_names_who_gave_and_revoked_a_grant(opens: Open) -> No
     async with opens() as conversation:
         conversation.messages.user("pay")
         await chat.complete(conversation)
-        id = grant_until_tomorrow(conversation.messages, ("a",))  # noqa: A001 - the field's own name
+        id = grant_until_tomorrow(conversation.messages, ("a",))
         await chat.complete(conversation)
         conversation.messages.grants.revoke(id, by="ben")
         await conversation.save()

@@ -242,7 +242,7 @@ async def test_a_damaged_row_in_chat_waits_is_read_from_the_conversation(databas
         await store.create(paused("a", "b"), id="x", person="ana")
         before = await store.waiting()
         for change in ("kind = 'schedule'", "crc = 7", "wait = '\\xff'"):
-            database.execute(f"UPDATE chat_waits SET {change} WHERE tool = '\"b\"'")  # noqa: S608 - our own names
+            database.execute(f"UPDATE chat_waits SET {change} WHERE tool = '\"b\"'")
             assert await store.waiting() == before
 
 
@@ -250,7 +250,7 @@ async def test_rows_written_without_checksums_can_be_read(database: Database) ->
     async with database.store() as store:
         await store.create(paused("a"), id="x")
         for table in ("chat_conversations", "chat_entries", "chat_waits"):
-            database.execute(f"UPDATE {table} SET crc = NULL")  # noqa: S608 - our own names
+            database.execute(f"UPDATE {table} SET crc = NULL")
         assert [item.wait.tool_id for item in await store.waiting()] == ["a"]
         async with store.open("x") as conversation:
             conversation.messages.tool("a").approve()
@@ -260,7 +260,7 @@ async def test_rows_written_without_checksums_can_be_read(database: Database) ->
 async def test_a_tool_call_id_may_contain_any_text(database: Database) -> None:
     ids = [" ", "a/b", "\ud83d", "\x00", "'; --", "é", "%s", "long" * 10_000]
     async with database.store() as store:
-        name = await store.create(paused(*[call(id) for id in ids]))  # noqa: A001
+        name = await store.create(paused(*[call(id) for id in ids]))
         assert {item.wait.tool_id for item in await store.waiting()} == set(ids)
         async with store.open(name) as conversation:
             for tool in conversation.messages.pending():

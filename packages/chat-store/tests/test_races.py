@@ -62,7 +62,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Stores:
     """Return a function that opens the store of this test in a process."""
     if request.param == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")
-        schema = f"races_{random.randrange(10**12)}"  # noqa: S311 - no secret
+        schema = f"races_{random.randrange(10**12)}"
         return lambda: Opening(PostgresStore(server.dsn, schema=schema), tmp_path)
     if request.param == "sqlite":
         return lambda: Opening(SqliteStore(tmp_path / "chats.db"), tmp_path)
@@ -120,7 +120,7 @@ Step: TypeAlias = Callable[[OpenConversation, Path, int], Any]
 
 async def race_all(stores: Stores, step: Step, side: int, barrier: Any, folder: Path) -> None:
     """Take one step in each conversation, at the same time as the other process, and write down the races won."""
-    spins = random.Random(side)  # noqa: S311 - no secret
+    spins = random.Random(side)
     async with stores() as opens:
         for race in range(RACES):
             barrier.wait(60)

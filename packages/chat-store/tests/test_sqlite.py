@@ -190,7 +190,7 @@ async def test_an_in_memory_path_is_refused_with_a_hint_to_memory_store(name: st
 async def test_a_tool_call_id_may_contain_any_text(path: Path) -> None:
     ids = ["", " ", "a/b", "\ud83d", "\x00", "'; --", "é"]
     async with SqliteStore(path) as store:
-        name = await store.create(paused(*[call(id) for id in ids if id]))  # noqa: A001
+        name = await store.create(paused(*[call(id) for id in ids if id]))
         assert {item.wait.tool_id for item in await store.waiting()} == set(ids) - {""}
         async with store.open(name) as conversation:
             for tool in conversation.messages.pending():
@@ -395,10 +395,10 @@ async def test_a_missing_or_damaged_entry_raises_invalid_document(
 )  # fmt: skip
 async def test_a_damaged_conversation_row_does_not_affect_other_conversations(path: Path, change: str) -> None:
     async with SqliteStore(path) as store:
-        for id in ("x", "y"):  # noqa: A001
+        for id in ("x", "y"):
             await store.create(Messages.from_user("Hello."), id=id)
         execute(path, "DROP TRIGGER chat_conversations_crc")
-        execute(path, f"UPDATE chat_conversations SET {change} WHERE id = 'x'")  # noqa: S608
+        execute(path, f"UPDATE chat_conversations SET {change} WHERE id = 'x'")
         with pytest.raises(InvalidDocumentError, match="the row of the conversation 'x' is damaged"):
             await store.load("x")
         with pytest.raises(InvalidDocumentError, match="the row of the conversation 'x' is damaged"):
@@ -451,7 +451,7 @@ async def test_a_connection_that_cannot_roll_back_is_discarded(path: Path, monke
 async def test_a_due_time_outside_the_date_range_is_listed_as_due_now(path: Path) -> None:
     async with SqliteStore(path) as store:
         await store.create(Messages.from_user("Hello."), id="x")
-        execute(path, f"UPDATE chat_conversations SET due = {-(2**62)}")  # noqa: S608
+        execute(path, f"UPDATE chat_conversations SET due = {-(2**62)}")
         assert [item.conversation for item in await store.due()] == ["x"]
 
 
@@ -468,7 +468,7 @@ async def test_a_damaged_row_in_chat_waits_is_read_from_the_conversation(path: P
         await store.create(paused("a", "b"), id="x", person="ana")
         await store.create(paused("c"), id="y")
         before = await store.waiting()
-        execute(path, f"UPDATE chat_waits SET {change} WHERE tool = '\"b\"'")  # noqa: S608
+        execute(path, f"UPDATE chat_waits SET {change} WHERE tool = '\"b\"'")
         found = await store.waiting()
         assert sorted(found, key=lambda item: item.wait.tool_id) == before
         assert found[0].wait.arguments == {"cents": 1}
@@ -480,7 +480,7 @@ async def test_a_row_in_chat_waits_without_a_call_is_skipped_and_logged(
 ) -> None:
     async with SqliteStore(path) as store:
         await store.create(paused("a", "b"), id="x")
-        execute(path, f"UPDATE chat_waits SET {change} WHERE tool = '\"b\"'")  # noqa: S608
+        execute(path, f"UPDATE chat_waits SET {change} WHERE tool = '\"b\"'")
         assert [item.wait.tool_id for item in await store.waiting()] == ["a"]
         assert "'x' is damaged" in caplog.text
 
@@ -501,7 +501,7 @@ async def test_rows_written_without_checksums_can_be_read(path: Path) -> None:
     async with SqliteStore(path) as store:
         await store.create(paused("a"), id="x")
         for table in ("chat_conversations", "chat_entries", "chat_waits"):
-            execute(path, f"UPDATE {table} SET crc = NULL")  # noqa: S608
+            execute(path, f"UPDATE {table} SET crc = NULL")
         assert [item.wait.tool_id for item in await store.waiting()] == ["a"]
         async with store.open("x") as conversation:
             conversation.messages.tool("a").approve()

@@ -89,7 +89,7 @@ class KeepsDeadRuns(StoreLog):
 
 
 class KeepsTheLease(StoreLog):
-    def release(self, *, looked_at: datetime | None = None) -> None:  # noqa: ARG002 - as the base class has it
+    def release(self, *, looked_at: datetime | None = None) -> None:
         self._fence = None
 
 
@@ -318,7 +318,7 @@ class ListsWhatWasDecided(MemoryBackend):
         return list(self.seen.values())[: filters.limit]
 
     @contextmanager
-    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:
         with super().write_transaction(id) as transaction:
             yield transaction
         self.seen |= {(item.conversation, *item.wait.path): item for item in super().list_waiting(ListFilter())}
@@ -332,7 +332,7 @@ class CallsDueTooEarly(MemoryBackend):
 class CallsLiveRunsDue(MemoryBackend):
     def list_due(self, now: datetime, filters: ListFilter) -> list[Due]:
         free = MemoryBackend()
-        for id, rows in self._all.items():  # noqa: A001
+        for id, rows in self._all.items():
             with free.write_transaction(id) as transaction:
                 transaction.write_head(replace(rows.head, lease_until=None))
         return free.list_due(now, filters)
@@ -340,7 +340,7 @@ class CallsLiveRunsDue(MemoryBackend):
 
 class KeepsWhatWasDeleted(MemoryBackend):
     @contextmanager
-    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:
         before = self._all.get(id)
         with super().write_transaction(id) as transaction:
             yield transaction
@@ -352,12 +352,12 @@ class TakesIdsForTheSame(MemoryBackend):
     """Store that ignores case and trailing spaces of ids, as some databases do."""
 
     @contextmanager
-    def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002
+    def read_transaction(self, id: str) -> Generator[ReadTransaction]:
         with super().read_transaction(id.casefold().strip()) as transaction:
             yield transaction
 
     @contextmanager
-    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:
         with super().write_transaction(id.casefold().strip()) as transaction:
             yield transaction
 

@@ -17,7 +17,7 @@ from chat_store.testing import SCENARIOS, run
 class ForgetsOwners(BaseStore):
     async def fork(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         at: int | None = None,
         *,
         new_id: str | None = None,
@@ -31,7 +31,7 @@ class ForgetsOwners(BaseStore):
 class CopiesWaitingCalls(BaseStore):
     async def fork(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         at: int | None = None,
         *,
         new_id: str | None = None,
@@ -47,8 +47,8 @@ class CopiesWaitingCalls(BaseStore):
 class CopiesEverything(BaseStore):
     async def fork(
         self,
-        id: str,  # noqa: A002 - the field's own name
-        at: int | None = None,  # noqa: ARG002 - what is wrong
+        id: str,
+        at: int | None = None,
         *,
         new_id: str | None = None,
         meta: MetaChanges | None = None,
@@ -58,11 +58,11 @@ class CopiesEverything(BaseStore):
 
 
 class RedactsNothing(BaseStore):
-    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None: ...  # noqa: A002
+    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None: ...
 
 
 class ForgetsRedactions(BaseStore):
-    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:  # noqa: A002
+    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:
         await super().redact(id, target, by=by, reason=reason)
         snapshot = await self.load(id)
         await self.delete(id)

@@ -118,7 +118,7 @@ class KeepsTextOfAnyWorker(MemoryBackend):
 
 class KeepsTextOfStoredTurns(MemoryBackend):
     @contextmanager
-    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:
         before = self._deltas
         self._deltas = {}
         with super().write_transaction(id) as transaction:

@@ -24,7 +24,7 @@ class World:
     """One conversation, and the writes that were acknowledged as durable."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)  # noqa: S311 - no secret
+        self.random = random.Random(seed)
         self.clock = Clock()
         self.store = MemoryStore(now=self.clock)
         self.decided: dict[str, list[str]] = {name: [] for name in CALLS}

@@ -138,14 +138,14 @@ class Meddled(MemoryStore):
         self.meddling = 0
         self.times = 1
 
-    async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
+    async def load(self, id: str) -> Snapshot:
         found = await super().load(id)
         if self.meddling < self.times:
             self.meddling += 1
             await self.meddle(id)
         return found
 
-    async def meddle(self, id: str) -> None:  # noqa: A002 - the field's own name
+    async def meddle(self, id: str) -> None:
         """Approve the first waiting call, in time according to a slow clock."""
         async with self.open(id) as conversation:
             tool = next(tool for tool in conversation.messages.pending() if isinstance(tool.status, Pending))
@@ -179,7 +179,7 @@ async def test_sweep_skips_a_deleted_conversation() -> None:
     clock = Clock()
 
     class Forgetful(MemoryStore):
-        async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
+        async def load(self, id: str) -> Snapshot:
             await self.delete(id)
             return await super().load(id)
 
@@ -193,7 +193,7 @@ async def test_sweep_reports_rejected_calls_despite_an_error_in_one_conversation
     clock = Clock()
 
     class Damaged(MemoryStore):
-        async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
+        async def load(self, id: str) -> Snapshot:
             if id == "b":
                 raise InvalidDocumentError("b is damaged")
             return await super().load(id)

@@ -97,7 +97,7 @@ class FrontEnd:
         return await self.post(*fields.pop("messages", ()), resume=entries, **fields)
 
 
-def user(id: str, text: str = "hi") -> Fields:  # noqa: A002 - the field's own name
+def user(id: str, text: str = "hi") -> Fields:
     return {"id": id, "role": "user", "content": text}
 
 

@@ -301,7 +301,7 @@ async def test_a_message_during_the_run_of_another_request_is_a_conflict() -> No
     chat, agent = bank(Answer(["one"], before=wait), "two"), AGUI(may_decide=ana().may_decide)
     responses: dict[str, bytes] = {"m-1": b"", "m-2": b""}
 
-    async def post(id: str) -> None:  # noqa: A002 - the field's own name
+    async def post(id: str) -> None:
         async def send(data: bytes) -> None:
             responses[id] += data
 

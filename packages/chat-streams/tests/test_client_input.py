@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-def user(id: str, text: str = "hi") -> PostedMessage:  # noqa: A002 - the field's own name
+def user(id: str, text: str = "hi") -> PostedMessage:
     return PostedMessage(id, "user", (Text(text),))
 
 
-def model(id: str, text: str, *calls: PostedCall) -> PostedMessage:  # noqa: A002 - the field's own name
+def model(id: str, text: str, *calls: PostedCall) -> PostedMessage:
     return PostedMessage(id, "model", (Text(text),) if text else (), calls)
 
 
@@ -171,7 +171,7 @@ def test_conversation_ids_differ_by_owner_and_protocol() -> None:
 def test_any_text_is_accepted_as_a_client_id() -> None:
     ids = [conversation_id("ana", "agui", text) for text in ("", "\0", "\u2028", "\ud800", "\ud801", "x" * 100_000)]
     assert len({*ids}) == len(ids)
-    assert all(id.isascii() and len(id) < 50 for id in ids)  # noqa: A001 - the field's own name
+    assert all(id.isascii() and len(id) < 50 for id in ids)
 
 
 # --- Tools and state of the client ----------------------------------------------------------------------------------

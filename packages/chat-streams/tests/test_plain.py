@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def sent(format: PlainFormat, *script: Scripted) -> str:  # noqa: A002 - the usual word
+async def sent(encoding: PlainFormat, *script: Scripted) -> str:
     chunks: list[bytes] = []
 
     async def send(data: bytes) -> None:
         chunks.append(data)
 
     async with bank(*script).stream(Messages.from_user("hi")) as stream:
-        await send_run(aiter(stream), PlainEncoder(format), send)
+        await send_run(aiter(stream), PlainEncoder(encoding), send)
     return b"".join(chunks).decode()
 
 

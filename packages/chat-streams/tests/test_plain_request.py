@@ -182,7 +182,7 @@ def test_an_id_that_belongs_to_two_calls_is_refused() -> None:
 async def test_a_decision_about_a_call_that_does_not_wait_is_refused() -> None:
     chat, conversation = bank([BALANCE], "12 euros."), conversation_of("How much?")
     await chat.complete(conversation)
-    for id in ("call_3", "call_9", "call_\ud800"):  # noqa: A001 - the field's own name
+    for id in ("call_3", "call_9", "call_\ud800"):
         request = read(decisions=[{"id": id, "action": "complete", "result": "a million"}])
         with pytest.raises(ClientInputError) as refused:
             apply_plain_request(request, conversation, chat=chat, decider=ana())

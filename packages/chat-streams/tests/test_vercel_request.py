@@ -18,7 +18,7 @@ from vercel_world import Json, chunks, run, types
 pytestmark = pytest.mark.anyio
 
 
-def user(text: str, id: str = "m1") -> Json:  # noqa: A002
+def user(text: str, id: str = "m1") -> Json:
     return {"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}
 
 

@@ -10,7 +10,7 @@ import click
 import pytest
 from chat_terminal.keys import KeyFile
 
-SECRET = "sk-secret-123"  # noqa: S105 - no real key
+SECRET = "sk-secret-123"
 
 
 def test_keys_are_stored_replaced_and_removed(tmp_path: Path) -> None:

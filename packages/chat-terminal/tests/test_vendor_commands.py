@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-SECRET = "sk-secret-123"  # noqa: S105 - no real key
+SECRET = "sk-secret-123"
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from vertex_world import account_json, user_json
 
 pytestmark = pytest.mark.anyio
 
-TOKEN = "secret-token"  # noqa: S105 - for a test
+TOKEN = "secret-token"
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_a_stream_received_byte_by_byte_gives_the_same_turn() -> None:
 
 def test_a_stream_split_anywhere_gives_the_same_turn() -> None:
     for item in streams():
-        random = Random(item.id)  # noqa: S311 - reproducible
+        random = Random(item.id)
         for _ in range(3):
             assert outcome([*cuts(item.body, random)]) == outcome([item.body]), item.id
 

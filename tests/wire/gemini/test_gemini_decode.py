@@ -67,7 +67,7 @@ def test_every_answer_is_decoded_as_by_the_official_client_with_listed_exception
 def test_the_documentation_page_states_the_current_score(capsys: pytest.CaptureFixture[str]) -> None:
     table = score()
     with capsys.disabled():
-        print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table[:3]]))  # noqa: T201
+        print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table[:3]]))
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert read_rows("Score", PAGE) == table, f"the score is now:\n{lines}"
 
@@ -96,7 +96,7 @@ def test_a_stream_received_byte_by_byte_gives_the_same_turn() -> None:
 
 def test_a_stream_split_anywhere_gives_the_same_turn() -> None:
     for answer in streams():
-        random, framing = Random(answer.id), framing_of(answer)  # noqa: S311 - reproducible
+        random, framing = Random(answer.id), framing_of(answer)
         for _ in range(2):
             assert outcome([*cuts(answer.body, random)], framing) == outcome([answer.body], framing), answer.id
 

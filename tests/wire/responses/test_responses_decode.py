@@ -75,7 +75,7 @@ def test_every_answer_is_decoded_as_by_the_official_client_with_listed_exception
 def test_the_documentation_page_states_the_current_score(capsys: pytest.CaptureFixture[str]) -> None:
     table = score()
     with capsys.disabled():
-        print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table]))  # noqa: T201
+        print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table]))
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert read_rows("Score of responses", PAGE) == table, f"the score is now:\n{lines}"
 
@@ -95,7 +95,7 @@ def test_a_stream_received_byte_by_byte_gives_the_same_turn() -> None:
 
 def test_a_stream_split_anywhere_gives_the_same_turn() -> None:
     for answer in streams():
-        random = Random(answer.id)  # noqa: S311 - reproducible
+        random = Random(answer.id)
         for _ in range(3):
             assert outcome([*cuts(answer.body, random)]) == whole(answer), answer.id
 

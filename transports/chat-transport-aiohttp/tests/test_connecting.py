@@ -18,7 +18,7 @@ from chat_transport_aiohttp import AiohttpTransport
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "sk-very-secret"  # noqa: S105  # it is looked for where it must not be
+SECRET = "sk-very-secret"
 
 
 def ask(host: str, *, scheme: Scheme = "http", timeouts: Timeouts | None = None, body: bytes = b"{}") -> Request:

@@ -25,10 +25,10 @@ class Recorder(httpcore.AsyncNetworkStream):
         self.written: list[bytes] = []
         self.closed = False
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109 - httpcore's
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore's
         self.written.append(buffer)
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002, ASYNC109 - as above
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - as above
         return b"answer"
 
     async def aclose(self) -> None:
@@ -104,10 +104,10 @@ async def test_a_large_body_is_written_without_a_copy() -> None:
 class Alarmed(Recorder):
     """Network stream whose peer has sent a TLS alert."""
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109 - as above
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
         raise ssl.SSLError(1, "tlsv13 alert certificate required")
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002, ASYNC109 - as above
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - as above
         raise ssl.SSLError(1, "tlsv13 alert certificate required")
 
 
@@ -128,9 +128,9 @@ class Encrypted(Recorder):
 
     async def start_tls(
         self,
-        ssl_context: ssl.SSLContext,  # noqa: ARG002 - as above
-        server_hostname: str | None = None,  # noqa: ARG002 - as above
-        timeout: float | None = None,  # noqa: ARG002, ASYNC109 - as above
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> httpcore.AsyncNetworkStream:
         return self
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[HttpxTransport]]
 SSE = {"content-type": "text/event-stream; charset=utf-8"}
-SECRET = "sk-very-secret"  # noqa: S105  # it is looked for where it must not be
+SECRET = "sk-very-secret"
 
 
 def ask(host: str, *, framing: Framing = "sse", idle: float | None = 10.0) -> Request:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "sk-hunter2"  # noqa: S105 - it is looked for where it must not be
+SECRET = "sk-hunter2"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from socket_server import SECONDS, Session, SocketServer, refusal
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "sk-hunter2"  # noqa: S105 - it is looked for where it must not be
+SECRET = "sk-hunter2"
 
 
 @pytest.fixture(scope="module")

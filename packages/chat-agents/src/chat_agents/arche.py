@@ -184,7 +184,7 @@ def _write_call(tool: Tool) -> Iterator[dict[str, object]]:
     if tool.result_files:
         msg = f"arche's document cannot express the files of the call {tool.id!r}: remove them first"
         raise UsageError(msg)
-    id = tool.call_id or tool.id  # noqa: A001 - the field's own name
+    id = tool.call_id or tool.id
     call: dict[str, object] = {"kind": "tool_call", "id": id, "name": tool.name, "args": _arguments_or_text(tool.call)}
     opaque = tool.call.opaque
     if opaque is not None and opaque.provider == _GEMINI and _SIGNATURE in opaque.data:

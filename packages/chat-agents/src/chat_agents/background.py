@@ -144,10 +144,10 @@ class BackgroundAgents(Generic[PauseT_co]):
         messages = (await self._store.load(session_id)).messages
         calls = [tool for tool in tools_in(messages.contents) if tool.name == "delegate"]
         ids = [_id(session_id, tool.id) for tool in calls if tool.effective_arguments.get("background") is True]
-        found = [await self._find(id) for id in ids]  # noqa: A001 - the field's own name
+        found = [await self._find(id) for id in ids]
         return [agent for agent in found if agent is not None]
 
-    async def cancel(self, id: str) -> bool:  # noqa: A002 - the field's own name
+    async def cancel(self, id: str) -> bool:
         """Cancel a background agent, and inform the model of its session.
 
         If a tool of the agent is running, it is canceled shortly afterwards.
@@ -193,7 +193,7 @@ class BackgroundAgents(Generic[PauseT_co]):
                 except (ChatError, OSError):  # a failed agent must not stop the other agents
                     _LOG.warning("the conversation %r cannot continue", due.conversation, exc_info=True)
 
-    async def _queue_if_own(self, id: str) -> None:  # noqa: A002 - the field's own name
+    async def _queue_if_own(self, id: str) -> None:
         mark = await self._read_mark(id)
         if mark is None:
             return
@@ -205,7 +205,7 @@ class BackgroundAgents(Generic[PauseT_co]):
 
     async def _run_job(self, job: StoredJob, inject: Mapping[Any, object] | None) -> None:
         """Run the agent of a job until it ends or waits, or deliver its outcome."""
-        id = job.conversation  # noqa: A001 - the field's own name
+        id = job.conversation
         mark = await self._read_mark(id)
         if mark is None:
             return
@@ -223,7 +223,7 @@ class BackgroundAgents(Generic[PauseT_co]):
 
     async def _run_agent(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         mark: Mapping[str, object],
         inject: Mapping[Any, object] | None,
     ) -> _Outcome | None:
@@ -286,16 +286,16 @@ class BackgroundAgents(Generic[PauseT_co]):
 
     # --- The end -------------------------------------------------------------------------------------------------
 
-    async def _is_running(self, id: str, mark: Mapping[str, object]) -> bool:  # noqa: A002 - the field's own name
+    async def _is_running(self, id: str, mark: Mapping[str, object]) -> bool:
         """Return whether an agent is still running."""
         return "outcome" not in mark and await self._read_end(id) is None
 
-    async def _read_end(self, id: str) -> Mapping[str, object] | None:  # noqa: A002 - the field's own name
+    async def _read_end(self, id: str) -> Mapping[str, object] | None:
         """Return the stored outcome of an agent, or `None` if it has not ended."""
         jobs = await self._store.jobs(kind=_job_kind_of(self._flow), conversation=id)
         return next((job.payload for job in jobs if job.key == _end_key(id)), None)
 
-    async def _store_end(self, id: str, mark: Mapping[str, object], end: _Outcome) -> Mapping[str, object]:  # noqa: A002
+    async def _store_end(self, id: str, mark: Mapping[str, object], end: _Outcome) -> Mapping[str, object]:
         """Store the outcome of an agent as a job that delivers it, and return the outcome that is stored.
 
         If another outcome has been stored before, that outcome is kept and returned.
@@ -308,7 +308,7 @@ class BackgroundAgents(Generic[PauseT_co]):
         await self._store.apply(id, jobs=[_create_job(self._flow, _end_key(id), payload)])
         return await self._read_end(id) or payload
 
-    async def _deliver(self, id: str, mark: Mapping[str, object], end: Mapping[str, object]) -> None:  # noqa: A002
+    async def _deliver(self, id: str, mark: Mapping[str, object], end: Mapping[str, object]) -> None:
         """Post the outcome of an agent to its session, and close its conversation. A repeated call changes nothing.
 
         Raises:
@@ -325,13 +325,13 @@ class BackgroundAgents(Generic[PauseT_co]):
         finally:
             await self._store.close(id)
 
-    async def _close(self, id: str) -> None:  # noqa: A002 - the field's own name
+    async def _close(self, id: str) -> None:
         with suppress(ConflictError):  # a worker runs it, and the next `work_once()` closes it
             await self._store.close(id)
 
     # --- Descriptions ----------------------------------------------------------------------------------------------
 
-    async def _read_mark(self, id: str) -> Mapping[str, object] | None:  # noqa: A002 - the field's own name
+    async def _read_mark(self, id: str) -> Mapping[str, object] | None:
         """Return the metadata that `start_agent()` stored with a conversation, or `None` for other conversations."""
         mark = (await self._store.meta(id)).data.get(RESULT)
         if not isinstance(mark, Mapping):
@@ -351,10 +351,10 @@ class BackgroundAgents(Generic[PauseT_co]):
             return False
         return _matches_session(mark, _describe_session(meta))
 
-    async def _has_job(self, id: str) -> bool:  # noqa: A002 - the field's own name
+    async def _has_job(self, id: str) -> bool:
         return any(job.state in {"queued", "running"} for job in await self._store.jobs(conversation=id))
 
-    async def _find(self, id: str) -> BackgroundAgent | None:  # noqa: A002 - the field's own name
+    async def _find(self, id: str) -> BackgroundAgent | None:
         try:
             mark = await self._read_mark(id)
             if mark is None:
@@ -402,7 +402,7 @@ class _Outcome:
         """Return the outcome of an agent that was cancelled."""
         return cls("cancelled", "was cancelled.]", {"usage": _usage_by_model(messages)})
 
-    def format_message(self, id: str, name: str) -> str:  # noqa: A002 - the field's own name
+    def format_message(self, id: str, name: str) -> str:
         """Return the message that tells the session's model how a background agent ended."""
         return f"[The background agent {name!r} with the id {id!r} {self.detail}"
 
@@ -435,7 +435,7 @@ async def start_agent(store: ConversationStore, flow: str, run: RunContext, tool
         ConversationExistsError: the id belongs to another conversation.
     """
     session = await store.meta(str(run.conversation_id))
-    id, name = _id(session.id, tool_id), agent_name(messages)  # noqa: A001 - the field's own name
+    id, name = _id(session.id, tool_id), agent_name(messages)
     mark = {"flow": flow, "agent": name, "id": id, **_describe_session(session)}
     try:
         await store.create(
@@ -474,7 +474,7 @@ def _job_kind_of(flow: str) -> str:
     return f"chat_agents:{flow}"
 
 
-def _end_key(id: str) -> str:  # noqa: A002 - the field's own name
+def _end_key(id: str) -> str:
     return f"{id}#end"
 
 

@@ -243,7 +243,7 @@ class _DelegateDefinition(InnerChat, Generic[PauseT_co]):
             error = LimitReachedError("it works in the background only if the session is stored.")
             return _delegation_failure(name, error)
         try:
-            id = await start_agent(store, self._flow, context.run, context.tool_id, messages)  # noqa: A001 - the field's own name
+            id = await start_agent(store, self._flow, context.run, context.tool_id, messages)
         except Exception as error:  # noqa: BLE001 - a store may raise anything
             return _delegation_failure(name, error)
         text = f"The agent {name!r} works in the background as {id!r}. Its result will follow in a later message."

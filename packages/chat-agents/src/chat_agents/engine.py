@@ -99,7 +99,7 @@ class AgentEngine:
         Raises:
             UsageError: the model cannot stream, or `config` is not an `AgentConfig`.
         """
-        if not isinstance(model, ChatProvider):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(model, ChatProvider):
             msg = f"AgentEngine() needs a model that streams, not {model!r}"
             raise UsageError(msg)
         self._model = model

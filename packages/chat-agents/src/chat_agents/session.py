@@ -50,7 +50,7 @@ class AgentSession:
 
     def __init__(
         self,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        id: str | None = None,
         *,
         flow: str,
         owner: str | None = None,
@@ -70,7 +70,7 @@ class AgentSession:
             UsageError: the id, the owner or the name of the flow is empty or not a text, `messages` is not a
                 `Messages`, or both `state` and `messages` are given.
         """
-        if not isinstance(flow, str) or not flow.strip():  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(flow, str) or not flow.strip():
             msg = f"a session needs the name of its flow, such as flow='support', not {flow!r}"
             raise UsageError(msg)
         if id is not None:
@@ -133,7 +133,7 @@ class AgentSession:
     async def open(
         cls,
         store: ConversationStore,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        id: str | None = None,
         *,
         flow: str,
         owner: str | None = None,

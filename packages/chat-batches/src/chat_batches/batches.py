@@ -100,7 +100,7 @@ class Batches(Generic[OutT_co, PauseT_co]):
 
     async def prepare(
         self,
-        id: str,  # noqa: A002 - the id of the conversation
+        id: str,
         target: Messages | Conversation,
         *,
         options: ChatOptions | None = None,

@@ -78,7 +78,7 @@ class BatchJobs(Generic[OutT, PauseT]):
         self._kind = kind
         self._now = now
 
-    async def queue(self, id: str, conversations: Sequence[str]) -> None:  # noqa: A002 - the id of the batch
+    async def queue(self, id: str, conversations: Sequence[str]) -> None:
         """Store a batch and queue the job that submits it.
 
         Args:
@@ -129,7 +129,7 @@ class BatchJobs(Generic[OutT, PauseT]):
                 await self._give_up(job, error)
             raise
 
-    async def report(self, id: str) -> BatchReport:  # noqa: A002 - the id of the batch
+    async def report(self, id: str) -> BatchReport:
         """Return the state of a batch.
 
         Raises:
@@ -137,7 +137,7 @@ class BatchJobs(Generic[OutT, PauseT]):
         """
         return BatchReport.of(await self._record(id))
 
-    async def cancel(self, id: str) -> None:  # noqa: A002 - the id of the batch
+    async def cancel(self, id: str) -> None:
         """Cancel a batch. If the batch was not submitted yet, it is never submitted.
 
         Raises:
@@ -145,7 +145,7 @@ class BatchJobs(Generic[OutT, PauseT]):
         """
         await self._store.apply(id, meta={"data": {"cancelled": True}})
 
-    async def decide(self, id: str, provider_id: str | None) -> None:  # noqa: A002 - the id of the batch
+    async def decide(self, id: str, provider_id: str | None) -> None:
         """Resolve a batch that may have been submitted, after an operator has checked the batches at the provider.
 
         Args:

@@ -248,7 +248,7 @@ class NativeClaudeBuilder(_Ready):
     def with_native_tools(self, *tools: NativeTool) -> Self:
         """Add server-side tools, or tools whose schema is built into the API, to every request."""
         for tool in tools:
-            if not isinstance(tool, NativeTool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not isinstance(tool, NativeTool):
                 msg = f"with_native_tools() accepts tools such as WebSearch(), not {tool!r}"
                 raise UsageError(msg)
         return self._with(replace(self._settings, tools=(*self._settings.tools, *tools)))
@@ -256,7 +256,7 @@ class NativeClaudeBuilder(_Ready):
     def with_mcp_servers(self, *servers: McpServer) -> Self:
         """Add MCP servers to every request, to which the API itself connects."""
         for server in servers:
-            if not isinstance(server, McpServer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not isinstance(server, McpServer):
                 # The value may contain a token, so the message names only its type.
                 msg = f"with_mcp_servers() accepts McpServer(name='…', url='…'), not a {type(server).__name__}"
                 raise UsageError(msg)

@@ -335,7 +335,7 @@ class StreamDecoder(EventDecoder):
         if not self.done:
             raise self.truncated(self._calls)
         if not self._has_message:
-            raise self.invalid("the stream ended without `message_start`", "message", b"")  # noqa: TRY003
+            raise self.invalid("the stream ended without `message_start`", "message", b"")  # noqa: TRY003 - `invalid` builds the error
         return self.partial()
 
     def partial(self) -> Turn:

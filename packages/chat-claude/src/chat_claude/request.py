@@ -93,7 +93,7 @@ def resolve_settings(
         UsageError: options contradict each other, or `tool_choice` names a tool that is not declared.
     """
     options.refuse(dialect.provider, "seed")
-    extras = options.extra(ClaudeOptions, dialect.provider)  # noqa: S610 - not Django
+    extras = options.extra(ClaudeOptions, dialect.provider)
     thinking, effort = _choose_thinking(options, extras, dialect)
     fields: Json = {"max_tokens": _max_tokens(options, thinking, dialect)}
     if thinking is not None:

@@ -78,7 +78,7 @@ class Call:
         self._nesting = _Nesting()
         self._scanned = 0
 
-    def add_fragment(self, id: str, name: str, text: str, kind: str) -> None:  # noqa: A002 - the field's own name
+    def add_fragment(self, id: str, name: str, text: str, kind: str) -> None:
         """Add a fragment to the call. A repeated name is ignored, and the rest of a split name is appended.
 
         Args:
@@ -135,7 +135,7 @@ class Calls:
         self._by_id: dict[str, Call] = {}
         self._by_index: dict[str, Call] = {}
 
-    def place(self, index: object, id: str, name: str, text: str) -> Call | None:  # noqa: A002 - the field's own name
+    def place(self, index: object, id: str, name: str, text: str) -> Call | None:
         """Return the existing or new call that a fragment belongs to, or None if the fragment adds nothing.
 
         Args:

@@ -89,7 +89,7 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Di
     """
     require_embeddings_request(texts, options)
     options.refuse(f"{dialect.provider} (embeddings)", *_CHAT_ONLY)
-    extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
+    extras = options.extra(CompletionsOptions, dialect.provider)
     body: dict[str, object] = {"model": dialect.model, "input": list(texts)}
     if dialect.dimensions is not None:
         body[dialect.dimensions_field] = dialect.dimensions
@@ -106,7 +106,7 @@ def requested_encoding(options: ChatOptions, dialect: Dialect) -> EncodingFormat
         options: settings of the request, such as `temperature`. `encoding_format` in `extra_body` takes precedence.
         dialect: the request format of the server.
     """
-    extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
+    extras = options.extra(CompletionsOptions, dialect.provider)
     fields: Mapping[str, object] = (extras.extra_body if extras is not None else None) or {}
     value = fields.get("encoding_format", dialect.encoding_format)
     return next((name for name in _UNPACK if value == name), None)

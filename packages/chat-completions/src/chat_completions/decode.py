@@ -307,7 +307,7 @@ class StreamDecoder(EventDecoder):
         if (failure := error_from_finish_reason(self._finish, self.provider)) is not None:
             raise self.with_partial(failure)
         if not self._has_message:
-            raise self.invalid("the stream ended without a message", "choices", b"")  # noqa: TRY003
+            raise self.invalid("the stream ended without a message", "choices", b"")  # noqa: TRY003 - `invalid` builds the error
         for index, call in enumerate(self._answer.calls):
             if not call.name:
                 path = self.full_path(f"tool_calls[{index}].function.name")

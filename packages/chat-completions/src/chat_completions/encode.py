@@ -62,7 +62,7 @@ def encode(
         UsageError: `tool_choice` names a tool that is not declared.
     """
     require_request(messages, tools, options, structured_output)
-    extras = options.extra(CompletionsOptions, dialect.provider)  # noqa: S610 - not Django
+    extras = options.extra(CompletionsOptions, dialect.provider)
     declared = _encode_tools(tools, extras, dialect)
     options.refuse(dialect.provider, *dialect.refuses, *(() if dialect.top_k else ("top_k",)))
     if tools and (extras is None or not extras.tools):

@@ -201,7 +201,7 @@ class _HuggingFace(VendorState):
     def _with_suffix(self, name: str) -> Self:
         """Return a builder that appends `:name` to the model's name, which tells the router how to pick a provider."""
         settings = self._settings
-        if not isinstance(name, str) or not name or ":" in name:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(name, str) or not name or ":" in name:
             msg = f"expected the name of an inference provider such as 'groq', not {name!r}"
             raise UsageError(msg)
         if ":" in settings.dialect.model:

@@ -80,7 +80,7 @@ def enter(manager: AbstractAsyncContextManager[T]) -> Generator[T]:
     Raises:
         UsageError: `manager` is not an async context manager.
     """
-    if not isinstance(manager, AbstractAsyncContextManager):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(manager, AbstractAsyncContextManager):
         raise argument_error("manager", "an async context manager, such as a store", manager)
     value = call(manager.__aenter__)
     try:
@@ -138,7 +138,7 @@ class BlockingChat(Generic[OutT_co, PauseT_co]):
         arguments: Mapping[str, object],
         messages: Messages | Conversation,
         *,
-        id: str = "",  # noqa: A002 - the id of the tool call
+        id: str = "",
     ) -> Tool | PauseT_co:
         """Run `Chat.call()` and wait for its result.
 

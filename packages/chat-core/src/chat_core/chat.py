@@ -103,7 +103,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         arguments: Mapping[str, object],
         messages: Messages | Conversation,
         *,
-        id: str = "",  # noqa: A002 - the id of the tool call
+        id: str = "",
         inject: Mapping[Any, object] | None = None,
         owner: str | None = None,
     ) -> Tool | PauseT_co:
@@ -279,7 +279,7 @@ class Chat(_Closing, Generic[OutT_co, PauseT_co]):
         Raises:
             UsageError: `model` is not a provider that can complete.
         """
-        if not isinstance(model, CompletionProvider) or isinstance(model, type):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(model, CompletionProvider) or isinstance(model, type):
             raise argument_error("model", "a provider that can complete", model)
         plan = self._plan
         return Chat(ChatPlan(model, plan.output, plan.tools.scopes, plan.tools.interrupted, plan.settings))
@@ -338,7 +338,7 @@ class StreamingChat(Chat[OutT_co, PauseT_co]):
             UsageError: an argument is wrong.
         """
         _require_run_arguments("stream()", messages, options)
-        if live is not None and not isinstance(live, LiveInput):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if live is not None and not isinstance(live, LiveInput):
             raise argument_error("live", "an object with take_turns() and delivered_text()", live)
         if inject is not None or owner is not None:
             _require_inputs("stream()", messages, inject, owner)

@@ -164,7 +164,7 @@ class Summarize:
     def __post_init__(self) -> None:
         if isinstance(self.model, type) or not isinstance(cast("object", self.model), CompletionProvider):
             raise argument_error("model", "a provider that can complete", self.model)
-        if not isinstance(self.options, ChatOptions):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(self.options, ChatOptions):
             raise argument_error("options", "ChatOptions", self.options)
         require_text(instructions=self.instructions)
         _require_limits("Summarize", self.at, self.keep)

@@ -166,7 +166,7 @@ class _Batches:
     async def embed_observed(self, texts: Sequence[str]) -> EmbeddingsResponse:
         """Send one batch with retries, report the request to the observers, and return the response."""
         from chat_core.engine.observation import observe_embedding  # noqa: PLC0415 - most chats have no observers
-        from chat_core.observer import CallRecord  # noqa: PLC0415
+        from chat_core.observer import CallRecord  # noqa: PLC0415 - as above
 
         record = CallRecord("embeddings", self._provider.metadata, streamed=False, options=self._options)
 

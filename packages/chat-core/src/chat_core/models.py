@@ -86,7 +86,7 @@ def installed(group: str = MODELS) -> tuple[str, ...]:
 
 
 def _create_provider(group: str, name: str, settings: dict[str, Any]) -> object:
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(name, str):
         raise argument_error("name", "a string such as 'claude:NAME'", name)
     vendor, _, model_name = name.partition(":")
     factory = _load_factory(group, vendor)

@@ -127,7 +127,7 @@ class ChatOptions:
         Raises:
             UsageError: `defaults` is not a `ChatOptions`.
         """
-        if not isinstance(defaults, ChatOptions):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(defaults, ChatOptions):
             raise argument_error("defaults", "ChatOptions", defaults)
         if defaults == _UNSET:
             return self
@@ -167,7 +167,7 @@ class ChatOptions:
         """
         require_text(provider=provider)
         for name in names:
-            if not isinstance(name, str) or name not in _ALLOWED:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+            if not isinstance(name, str) or name not in _ALLOWED:
                 raise argument_error("names", "names of options, such as 'seed'", name)
             value: object = getattr(self, name)
             if value is not None:

@@ -123,8 +123,8 @@ class StructuredOutput(Generic[ValueT]):
 
 def _build_adapter(form: Any) -> tuple[TypeAdapter[Any], Mapping[str, object], bool]:  # noqa: ANN401 - a TypeForm of anything
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter, create_model  # noqa: PLC0415 - see decode()
-    from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation  # noqa: PLC0415
-    from pydantic_core import SchemaError  # noqa: PLC0415
+    from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation  # noqa: PLC0415 - as above
+    from pydantic_core import SchemaError  # noqa: PLC0415 - as above
 
     if isinstance(form, Mapping):
         msg = (

@@ -189,7 +189,7 @@ class Wait(JsonRecord):
         Raises:
             UsageError: `tool` is not a `Tool`.
         """
-        if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(tool, Tool):
             raise argument_error("tool", "a Tool, such as messages.pending()[0]", cast("object", tool))
         status = tool.status
         kind: WaitKind | None = "interrupted" if isinstance(status, Interrupted) else None
@@ -274,7 +274,7 @@ class Paused(JsonEvent):
         """
         return replace(self, waiting=tuple([replace(wait, path=(tool_id, *wait.path)) for wait in self.waiting]))
 
-    def of_conversation(self: PauseT, id: str, owner: str | None = None, /) -> PauseT:  # noqa: PYI019, A002 - as above
+    def of_conversation(self: PauseT, id: str, owner: str | None = None, /) -> PauseT:  # noqa: PYI019 - as above
         """Return a copy of this pause whose waits contain the given conversation and owner.
 
         Front ends that show several conversations need them.

@@ -92,7 +92,7 @@ class Usage:
             return None
         try:
             from genai_prices import Usage as Tokens  # noqa: PLC0415 - an extra
-            from genai_prices import calc_price  # noqa: PLC0415
+            from genai_prices import calc_price  # noqa: PLC0415 - as above
         except ImportError as error:
             msg = 'Usage.cost() needs prices: pip install "chat-core[prices]"'
             raise ImportError(msg) from error

@@ -64,7 +64,7 @@ class Call:
 
     __slots__ = ("arguments", "id", "name", "opaque_fields", "open", "partial_strings")
 
-    def __init__(self, name: str, id: str | None) -> None:  # noqa: A002 - the field's own name
+    def __init__(self, name: str, id: str | None) -> None:
         self.name: str = name
         self.id = id
         self.arguments: Json = {}

@@ -181,7 +181,7 @@ class GeminiProvider(_Client):
 
     def _declares_servers(self, options: ChatOptions) -> bool:
         """Return whether a request declares MCP servers, whose tools the server runs."""
-        extras = options.extra(GeminiOptions, self._dialect.provider)  # noqa: S610 - not Django
+        extras = options.extra(GeminiOptions, self._dialect.provider)
         tools = self._dialect.native_tools + (() if extras is None else tuple(extras.tools))
         return any("mcpServers" in tool for tool in tools)
 

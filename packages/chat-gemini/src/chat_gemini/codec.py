@@ -63,7 +63,7 @@ def encode_embeddings(texts: Sequence[str], options: ChatOptions, *, dialect: Em
     """
     require_embeddings_request(texts, options)
     options.refuse(f"{dialect.provider} (embeddings)", *CHAT_ONLY)
-    extras = options.extra(EmbeddingOptions, dialect.provider) or EmbeddingOptions()  # noqa: S610 - not Django
+    extras = options.extra(EmbeddingOptions, dialect.provider) or EmbeddingOptions()
     task = extras.task_type or dialect.task_type
     if dialect.method == "predict":
         return dump_bytes(_predict_body(texts, task, extras.title, dialect))

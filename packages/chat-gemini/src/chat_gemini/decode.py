@@ -255,7 +255,7 @@ class StreamDecoder(EventDecoder):
             if not self._whole_body:
                 raise self.truncated(len(self._answer.calls))
             if not self._has_content:
-                raise self.invalid("no candidate has content or a finish reason", "candidates", b"")  # noqa: TRY003
+                raise self.invalid("no candidate has content or a finish reason", "candidates", b"")  # noqa: TRY003 - `invalid` builds the error
         if (
             failure := failed_generation(self._finish_reason, self._extra.get("finishMessage"), self.provider)
         ) is not None:

@@ -150,7 +150,7 @@ def _require_file(method: str, path: str | Path) -> Path:
 
 
 def _require_positive(method: str, value: int) -> int:
-    if not isinstance(value, int) or value < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(value, int) or value < 1:
         msg = f"{method} needs an integer of at least 1, not {value!r}"
         raise UsageError(msg)
     return value

@@ -210,7 +210,7 @@ def _cache_file(path: Path, stopped: Stopped) -> bool:
 
 def _import_xllamacpp() -> Any:  # noqa: ANN401 - the module has no type annotations
     # Imported late: the module takes 100 MB and only requests need it.
-    import xllamacpp  # type: ignore[import-untyped] # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
+    import xllamacpp  # type: ignore[import-untyped] # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs] - no types, slow to import
 
     return xllamacpp
 

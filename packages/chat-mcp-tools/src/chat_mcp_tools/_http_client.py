@@ -69,7 +69,7 @@ class SessionClient(httpx2.AsyncClient):
             delay *= 2
         return await self._send_in_session(request, **options)
 
-    async def _send_in_session(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401
+    async def _send_in_session(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401 - as httpx2 declares them
         """Send a request in the current session. If the session is lost, renew it and send the request again."""
         if _SESSION not in request.headers:
             return await super().send(request, **options)
@@ -127,4 +127,4 @@ def _rpc_method(request: httpx2.Request) -> object:
         message: object = json.loads(request.content)
     except ValueError:
         return None
-    return message.get("method") if isinstance(message, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return message.get("method") if isinstance(message, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON

@@ -68,7 +68,7 @@ class HttpServer:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.url, str) or not _is_http_url(self.url):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(self.url, str) or not _is_http_url(self.url):
             # The message does not contain the value, which may hold a secret.
             msg = "HttpServer() needs the URL of an endpoint, http://host… or https://host…"
             raise UsageError(msg)

@@ -83,7 +83,7 @@ class Scope:
         """Implement `MemoryScope.add()`."""
         return await self._write_rows(lambda rows: rows.facts.add(statement))
 
-    async def get(self, id: str, *, valid: datetime | None = None) -> Fact | None:  # noqa: A002 - the field's own name
+    async def get(self, id: str, *, valid: datetime | None = None) -> Fact | None:
         """Implement `MemoryScope.get()`."""
         at = _optional_microseconds(valid, "valid")
         return await self._read_rows(lambda rows: rows.facts.get(id, at))
@@ -93,7 +93,7 @@ class Scope:
         *,
         subject: str | None = None,
         predicate: str | None = None,
-        object: str | None = None,  # noqa: A002 - the field's own name
+        object: str | None = None,
         ids: Iterable[str] | None = None,
         status: FactStatus = "current",
     ) -> list[Fact]:
@@ -120,7 +120,7 @@ class Scope:
 
         return await self._read_rows(read)
 
-    async def statements(self, id: str) -> list[Statement]:  # noqa: A002 - the field's own name
+    async def statements(self, id: str) -> list[Statement]:
         """Implement `MemoryScope.statements()`."""
 
         def read(rows: Rows) -> list[Statement]:
@@ -128,7 +128,7 @@ class Scope:
 
         return await self._read_rows(read)
 
-    async def promote(self, id: str, citation: Citation) -> Outcome:  # noqa: A002 - the field's own name
+    async def promote(self, id: str, citation: Citation) -> Outcome:
         """Implement `MemoryScope.promote()`."""
 
         def write(rows: Rows) -> Outcome:
@@ -155,11 +155,11 @@ class Scope:
 
         return await self._write_rows(write)
 
-    async def retract(self, id: str) -> bool:  # noqa: A002 - the field's own name
+    async def retract(self, id: str) -> bool:
         """Implement `MemoryScope.retract()`."""
         return await self._write_rows(lambda rows: rows.facts.retract(id), require=_LOCK_SCOPE)
 
-    async def forget(self, id: str) -> bool:  # noqa: A002 - the field's own name
+    async def forget(self, id: str) -> bool:
         """Implement `MemoryScope.forget()`."""
         return await self._write_rows(lambda rows: rows.forget(id), require=_LOCK_SCOPE)
 
@@ -474,8 +474,8 @@ class BaseMemory:
         await finish_in_thread(self._database.close)
 
 
-def _create_filter(subject: str | None, predicate: str | None, object: str | None) -> FactFilter:  # noqa: A002
-    subject, predicate, object = (None if name is None else normalize(name) for name in (subject, predicate, object))  # noqa: A001
+def _create_filter(subject: str | None, predicate: str | None, object: str | None) -> FactFilter:
+    subject, predicate, object = (None if name is None else normalize(name) for name in (subject, predicate, object))
     return FactFilter(subject, predicate, object)
 
 

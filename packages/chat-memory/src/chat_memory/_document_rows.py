@@ -77,7 +77,7 @@ class DocumentRows:
         storable = [UNSTORABLE.sub(" ", word) for word in words]
         matching, values = self._session.match(storable, self._scope)
         rows = self._session.execute(
-            f"SELECT d.key, m.score FROM ({matching}) m JOIN chat_memory_documents d ON d.key = m.document "  # noqa: S608
+            f"SELECT d.key, m.score FROM ({matching}) m JOIN chat_memory_documents d ON d.key = m.document "  # noqa: S608 - our own names
             f"WHERE {_VISIBLE} ORDER BY m.score DESC, d.key LIMIT :limit",
             {**values, **self._values, "limit": limit},
         )
@@ -127,7 +127,7 @@ class DocumentRows:
         if ids is not None:
             values["ids"], among = dumps(list(ids)), "AND d.key IN (@numbers(ids)) "
         rows = self._session.execute(
-            f"SELECT d.key, v.vector FROM chat_memory_documents d JOIN chat_memory_vectors v ON v.document = d.key {among}"  # noqa: E501, S608
+            f"SELECT d.key, v.vector FROM chat_memory_documents d JOIN chat_memory_vectors v ON v.document = d.key {among}"  # noqa: E501, S608 - our own names
             f"WHERE {_VISIBLE} AND v.model = :model ORDER BY d.key",
             values,
         )
@@ -146,7 +146,7 @@ class DocumentRows:
             else ("chat_memory_documents d", "d.scope = :scope ORDER BY d.key")
         )
         rows = self._session.execute(
-            f"SELECT {_COLUMNS} FROM {source} LEFT JOIN chat_memory_facts f ON f.key = d.fact "  # noqa: S608
+            f"SELECT {_COLUMNS} FROM {source} LEFT JOIN chat_memory_facts f ON f.key = d.fact "  # noqa: S608 - our own names
             f"WHERE {condition} LIMIT :limit",
             values,
         )

@@ -25,13 +25,13 @@ _BEST = (
     "b.valid_from DESC, b.said DESC, b.confidence DESC, b.valid_to, b.text DESC, b.name DESC LIMIT 1"
 )
 SELECT_IN_PERIOD = (
-    f"SELECT {_COLUMNS}, p.begins, p.ends FROM chat_memory_periods p JOIN chat_memory_facts f ON f.key = p.fact "  # noqa: S608
+    f"SELECT {_COLUMNS}, p.begins, p.ends FROM chat_memory_periods p JOIN chat_memory_facts f ON f.key = p.fact "  # noqa: S608 - our own names
     "JOIN chat_memory_statements s ON s.key = p.statement "
     "WHERE f.scope = :scope AND p.kind = :status AND p.begins <= :at AND p.ends > :at"
 )
 _LAST_PERIOD = "FROM chat_memory_periods p WHERE p.fact = f.key AND p.kind = 'current' AND p.begins <= :at"
 SELECT_BEST = (
-    f"SELECT {_COLUMNS}, coalesce((SELECT max(p.begins) {_LAST_PERIOD}), s.valid_from), "  # noqa: S608
+    f"SELECT {_COLUMNS}, coalesce((SELECT max(p.begins) {_LAST_PERIOD}), s.valid_from), "  # noqa: S608 - our own names
     f"coalesce((SELECT max(p.ends) {_LAST_PERIOD}), s.valid_to) FROM chat_memory_facts f "
     f"JOIN chat_memory_statements s ON s.key = ({_BEST}) WHERE f.scope = :scope AND s.retired IS "
 )
@@ -62,7 +62,7 @@ SELECT_RECORDED = (
     "AND s.recorded <= :recorded AND (s.retired IS NULL OR s.retired > :recorded)"
 )
 SELECT_STATEMENTS_BY_KEY = (
-    f"SELECT s.key, {_COLUMNS} FROM chat_memory_statements s JOIN chat_memory_facts f ON f.key = s.fact "  # noqa: S608
+    f"SELECT s.key, {_COLUMNS} FROM chat_memory_statements s JOIN chat_memory_facts f ON f.key = s.fact "  # noqa: S608 - our own names
     "WHERE s.key IN (@numbers(keys))"
 )
 SELECT_STATEMENTS = (
@@ -103,7 +103,7 @@ class FactFilter:
             links = "SELECT l.fact FROM chat_memory_links l WHERE l.scope = :scope AND l.entity = :entity"
             condition += f" AND f.key IN ({links})"
         if self.ids is not None:
-            given["ids"] = dumps([id for id in self.ids if not UNSTORABLE.search(id)])  # noqa: A001
+            given["ids"] = dumps([id for id in self.ids if not UNSTORABLE.search(id)])
             condition += " AND f.id IN (@texts(ids))"
         return condition, given
 

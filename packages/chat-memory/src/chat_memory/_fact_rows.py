@@ -95,7 +95,7 @@ class FactRows:
             require_short(normalize(statement.predicate), "predicate"),
             normalize(statement.object),
         )
-        id = fact_id(self._name, *place)  # noqa: A001 - the field's own name
+        id = fact_id(self._name, *place)
         fact = self._find_or_create_fact(id, place)
         name = require_short(_statement_key(statement), "the key of a statement")
         rows = self._session.execute(
@@ -133,7 +133,7 @@ class FactRows:
                 query = SELECT_BEST + "NOT NULL"
         return sort_facts(parse_fact(status, row) for row in self._session.execute(query + condition, values))
 
-    def get(self, id: str, at: int | None = None) -> Fact | None:  # noqa: A002 - the field's own name
+    def get(self, id: str, at: int | None = None) -> Fact | None:
         """Return a fact of any status, or None."""
         for status in get_args(FactStatus):
             for fact in self.find(status, FactFilter(id=id), at):
@@ -170,12 +170,12 @@ class FactRows:
             found.append(replace(fact, reinforcements=counts[period.fact] - 1))
         return sort_facts(found)
 
-    def statements(self, id: str) -> list[StoredStatement]:  # noqa: A002 - the field's own name
+    def statements(self, id: str) -> list[StoredStatement]:
         """List the statements of a fact, including retracted statements, earliest first."""
         rows = self._session.execute(SELECT_STATEMENTS, {"scope": self._scope, "id": id})
         return [parse_statement(row) for row in rows]
 
-    def retract(self, id: str) -> bool:  # noqa: A002
+    def retract(self, id: str) -> bool:
         """Mark all statements of a fact as wrong. Return whether there were any statements."""
         place = self._find_place(id)
         if place is None:
@@ -188,7 +188,7 @@ class FactRows:
         self._recompute_periods(place)
         return bool(rows)
 
-    def forget(self, id: str) -> bool:  # noqa: A002
+    def forget(self, id: str) -> bool:
         """Delete a fact and everything that belongs to it, and return whether it existed."""
         place = self._find_place(id)
         if place is None:
@@ -216,7 +216,7 @@ class FactRows:
         # A single-valued predicate has one place per subject.
         places = {
             _Place(str(subject), predicate, str(object) if self._is_multi_valued(predicate) else "")
-            for subject, object in rows  # noqa: A001 - the field's own name
+            for subject, object in rows
         }
         for place in places:
             self._recompute_periods(place)
@@ -281,7 +281,7 @@ class FactRows:
         )
         return [str(row[0]) for row in rows]
 
-    def _parse_outcome(self, id: str, text: str) -> Outcome:  # noqa: A002 - the field's own name
+    def _parse_outcome(self, id: str, text: str) -> Outcome:
         stored = cast("_StoredOutcome", loads(text))
         fact = self.get(id)
         if fact is None:
@@ -301,14 +301,14 @@ class FactRows:
 
     # --- Rows --------------------------------------------------------------------------------------------------------
 
-    def _find_place(self, id: str) -> _Place | None:  # noqa: A002 - the field's own name
+    def _find_place(self, id: str) -> _Place | None:
         rows = self._session.execute(
             "SELECT subject, predicate, object FROM chat_memory_facts WHERE scope = :scope AND id = :id",
             {"scope": self._scope, "id": id},
         )
         return _Place(*map(str, rows[0])) if rows else None
 
-    def _find_or_create_fact(self, id: str, place: _Place) -> int:  # noqa: A002 - the field's own name
+    def _find_or_create_fact(self, id: str, place: _Place) -> int:
         values: dict[str, Value] = {"scope": self._scope, "id": id, **place._asdict()}
         self._session.execute(
             "INSERT INTO chat_memory_facts (scope, id, subject, predicate, object) "
@@ -379,7 +379,7 @@ def read_multi_valued(session: Session) -> frozenset[str]:
     return frozenset(str(row[0]) for row in session.execute("SELECT predicate FROM chat_memory_predicates", {}))
 
 
-def _new_entry(fact: int, columns: Mapping[str, Value], object: str, name: str) -> Entry:  # noqa: A002
+def _new_entry(fact: int, columns: Mapping[str, Value], object: str, name: str) -> Entry:
     fields = ("rank", "valid_from", "valid_to", "said", "confidence")
     return parse_entry((0, fact, *(columns[field] for field in fields), object, f"{columns['text']!s} {name}"))
 

@@ -148,8 +148,8 @@ class GraphRows:
         """List the relations whose ends are both among these entities."""
         rows = self._session.execute(_RELATIONS, {"scope": self._scope, "ids": dumps(list(ids))})
         return [
-            Relation(str(source), str(label), str(target), cast("RelationType", type), cast("int", mentions))
-            for source, label, target, type, mentions in rows  # noqa: A001 - the field's own name
+            Relation(str(source), str(label), str(target), cast("RelationType", kind), cast("int", mentions))
+            for source, label, target, kind, mentions in rows
         ]
 
     def links(self, ids: Iterable[str], at: int) -> dict[str, tuple[str, ...]]:
@@ -197,7 +197,7 @@ class GraphRows:
         values["relations"] = dumps([cast("int", row[0]) for row in mentioned])
         for statement in (_DELETE_MENTIONS, _DELETE_RELATIONS):
             self._session.execute(statement, values)
-        for id in sorted({*entities, *(contexts or ()), *(str(end) for row in mentioned for end in row[1:])}):  # noqa: A001
+        for id in sorted({*entities, *(contexts or ()), *(str(end) for row in mentioned for end in row[1:])}):
             key, properties = self._find_entity(id) or (0, {})
             if "context" in properties and (contexts is None or properties["context"] in contexts.get(id, ())):
                 del properties["context"]
@@ -220,7 +220,7 @@ class GraphRows:
         known = self._find_entity(entity.id)
         return known[0] if known else 0
 
-    def _find_entity(self, id: str) -> tuple[int, dict[str, str]] | None:  # noqa: A002 - the field's own name
+    def _find_entity(self, id: str) -> tuple[int, dict[str, str]] | None:
         rows = self._session.execute(
             "SELECT key, properties FROM chat_memory_entities WHERE scope = :scope AND id = :id",
             {"scope": self._scope, "id": id},

@@ -35,7 +35,7 @@ class Rows:
         self.records = RecordRows(session, scope)
         self.blocks = BlockRows(session, scope)
 
-    def forget(self, id: str) -> bool:  # noqa: A002 - the field's own name
+    def forget(self, id: str) -> bool:
         """Delete a fact and what `MemoryScope.forget()` lists, and return whether the fact existed."""
         entities = [entity.id for entity in self.graph.entities_of(id)]
         cited = [

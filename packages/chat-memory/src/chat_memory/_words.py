@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final, Protocol, cast
 from unicodedata import normalize
 
-import snowballstemmer  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
+import snowballstemmer  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs] - no types
 
 
 class _Stemmer(Protocol):
@@ -20,7 +20,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _DAY: Final = re.compile("0?([1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?")
 _YEAR: Final = re.compile("[0-9]{4}")
 _POSSESSIVE: Final = re.compile(r"(?<=\w)'s\b")
-_STEMMER: Final = cast("_Stemmer", snowballstemmer.stemmer("english"))  # pyright: ignore[reportUnknownMemberType]
+_STEMMER: Final = cast("_Stemmer", snowballstemmer.stemmer("english"))  # pyright: ignore[reportUnknownMemberType] - no types
 
 MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",

@@ -87,8 +87,8 @@ class LocalEmbedder:
     @cached_property
     def _model(self) -> tuple[Tokenizer, npt.NDArray[np.float16]]:
         # Imported late: programs that never embed a text do not need the extra.
-        from safetensors.numpy import load_file  # noqa: PLC0415 # pyright: ignore[reportUnknownVariableType]
-        from tokenizers import Tokenizer  # noqa: PLC0415
+        from safetensors.numpy import load_file  # noqa: PLC0415 # pyright: ignore[reportUnknownVariableType] - no types
+        from tokenizers import Tokenizer  # noqa: PLC0415 - an extra
 
         tokens = Tokenizer.from_file(str(self._folder / _TOKENS))
         tokens.no_padding()

@@ -50,7 +50,7 @@ def normalize(name: str) -> str:
 
     Unicode is composed (NFC), case is folded, and runs of white space and underscores become one underscore.
     """
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(name, str):
         what = "a name"
         raise argument_error(what, "a string", name)
     return normalize_unicode("NFC", _SEPARATORS.sub("_", normalize_unicode("NFC", name).strip()).casefold())
@@ -82,7 +82,7 @@ def require_text(text: str, what: str) -> str:
     Raises:
         UsageError: the text has a null character or an unpaired surrogate, which a database cannot store.
     """
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(text, str):
         raise argument_error(what, "a string", text)
     if UNSTORABLE.search(text):
         msg = f"{what} cannot be stored: remove null characters and unpaired surrogates from {text!r}"
@@ -207,7 +207,7 @@ class Fact:
     accessed_at: datetime | None = None
 
 
-def fact_id(scope: str, subject: str, predicate: str, object: str) -> str:  # noqa: A002 - the field's own name
+def fact_id(scope: str, subject: str, predicate: str, object: str) -> str:
     """Return the id of a fact, which is derived from its scope and its normalized fields.
 
     Args:
@@ -220,7 +220,7 @@ def fact_id(scope: str, subject: str, predicate: str, object: str) -> str:  # no
     return sha256(names.encode()).hexdigest()[:32]
 
 
-def forgotten_record(id: str, turn: int | None) -> str:  # noqa: A002 - the field's own name
+def forgotten_record(id: str, turn: int | None) -> str:
     """Return the name of the record which states that a fact was forgotten.
 
     While this record is stored, an `Indexer` does not store the fact again from the same turn.

@@ -40,7 +40,7 @@ class Forgotten:
 
 async def forget_with_notes(
     scope: MemoryScope,
-    id: str,  # noqa: A002 - the field's own name
+    id: str,
     store: ConversationStore,
     *,
     owner: str | None,

@@ -83,7 +83,7 @@ class Relation:
         require_name(self.target, "the target of a relation")
         if self.type is None:
             object.__setattr__(self, "type", relation_type(self.label))
-        elif not isinstance(self.type, str) or self.type not in RELATION_TYPES:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        elif not isinstance(self.type, str) or self.type not in RELATION_TYPES:
             msg = f"the type of a relation must be one of {', '.join(sorted(RELATION_TYPES))}, not {self.type!r}"
             raise UsageError(msg)
 

@@ -36,7 +36,7 @@ def to_graphml(graph: Graph) -> str:
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">']
     lines += [f'  <key id="{key}" for="all" attr.name="{key}" attr.type="string"/>' for key in _KEYS]
     lines.append('  <graph id="memory" edgedefault="directed">')
-    for id, node in nodes.items():  # noqa: A001 - the field's own name
+    for id, node in nodes.items():
         lines += [f'    <node id="{_escape_xml(id)}">', *_data_elements(node), "    </node>"]
     for edge in edges:
         ends = f'source="{_escape_xml(str(edge["source"]))}" target="{_escape_xml(str(edge["target"]))}"'
@@ -89,7 +89,7 @@ def _nodes_and_edges(graph: Graph) -> tuple[dict[str, dict[str, object]], list[d
             "distance": item.distance,
         }
     for fact in graph.facts:
-        id = f"fact:{fact.id}"  # noqa: A001 - the field's own name
+        id = f"fact:{fact.id}"
         nodes[id] = {"id": id, "kind": "fact", "name": fact.text, "type": fact.source, "text": fact.text}
     edges: list[dict[str, object]] = [
         {
@@ -122,7 +122,7 @@ def _layout_entities(graph: Graph) -> dict[str, tuple[float, float]]:
     for distance, ids in rings.items():
         # Several entities without a distance, as in a drawing of all entities, are on a ring, too.
         radius = max(distance, 1) * _RING if distance or len(ids) > 1 else 0
-        for number, id in enumerate(ids):  # noqa: A001 - the field's own name
+        for number, id in enumerate(ids):
             angle = 2 * pi * number / len(ids) - pi / 2
             places[id] = (radius * cos(angle), radius * sin(angle))
     return places

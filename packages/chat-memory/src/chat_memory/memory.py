@@ -36,7 +36,7 @@ class MemoryScope(Protocol):
         """
         ...
 
-    async def get(self, id: str, *, valid: datetime | None = None) -> Fact | None:  # noqa: A002 - the field's own name
+    async def get(self, id: str, *, valid: datetime | None = None) -> Fact | None:
         """Return a fact of any status, or None if this scope has no such fact.
 
         Args:
@@ -50,7 +50,7 @@ class MemoryScope(Protocol):
         *,
         subject: str | None = None,
         predicate: str | None = None,
-        object: str | None = None,  # noqa: A002 - the field's own name
+        object: str | None = None,
         ids: Iterable[str] | None = None,
         status: FactStatus = "current",
     ) -> list[Fact]:
@@ -84,11 +84,11 @@ class MemoryScope(Protocol):
         """
         ...
 
-    async def statements(self, id: str) -> list[Statement]:  # noqa: A002
+    async def statements(self, id: str) -> list[Statement]:
         """List the statements of a fact that were not retracted, earliest first."""
         ...
 
-    async def promote(self, id: str, citation: Citation) -> Outcome:  # noqa: A002
+    async def promote(self, id: str, citation: Citation) -> Outcome:
         """Make a candidate the current fact, as if a user had stated it with the same beginning.
 
         Args:
@@ -101,7 +101,7 @@ class MemoryScope(Protocol):
         """
         ...
 
-    async def retract(self, id: str) -> bool:  # noqa: A002
+    async def retract(self, id: str) -> bool:
         """Mark all statements of a fact as wrong, but keep them visible in `as_of(recorded=…)`.
 
         Returns:
@@ -109,7 +109,7 @@ class MemoryScope(Protocol):
         """
         ...
 
-    async def forget(self, id: str) -> bool:  # noqa: A002
+    async def forget(self, id: str) -> bool:
         """Delete a fact with its statements, text, vectors and links, and the texts that it comes from.
 
         For each `SessionCitation` of the statements, the passages of the turn, and the summary and the stored

@@ -103,4 +103,4 @@ class SpacyRecognizer:
                 for entity in document.ents
                 if entity.label_ in self._labels and entity.text.strip()
             ]
-        return Extraction([ExtractedEntity(name, type) for name, type in dict.fromkeys(found)])  # noqa: A001
+        return Extraction([ExtractedEntity(name, kind) for name, kind in dict.fromkeys(found)])

@@ -1,6 +1,6 @@
 """Tools that let a model read and change a memory. The scope comes from the run, never from arguments."""
 
-# ruff: noqa: A002, D417 - the parameters are named for models, which do not see the context
+# ruff: noqa: D417 - the parameters are named for models, which do not see the context
 
 from __future__ import annotations
 

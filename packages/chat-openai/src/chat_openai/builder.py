@@ -126,7 +126,7 @@ class OnResponses(Connectable, Generic[NextT]):
             UsageError: an argument is not a `NativeTool`, or two remote MCP servers have the same label.
         """
         for tool in tools:
-            if not isinstance(tool, NativeTool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not isinstance(tool, NativeTool):
                 msg = f"with_native_tools() takes native tools such as WebSearch(…) and FileSearch(…), not {tool!r}"
                 raise UsageError(msg)
         all_tools = (*self._settings.tools, *tools)

@@ -231,7 +231,7 @@ class _OpenRouterChat(_OpenRouter):
 
     def with_routing(self, routing: Routing) -> Self:
         """Set which providers may serve the model, and in which order they are tried."""
-        if not isinstance(routing, Routing):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(routing, Routing):
             msg = f"with_routing() needs a Routing, such as Routing(order=('anthropic',)), not {routing!r}"
             raise UsageError(msg)
         return self._with_body({"provider": routing.request_fields()})
@@ -255,7 +255,7 @@ class _OpenRouterChat(_OpenRouter):
             UsageError: an argument is not a plugin.
         """
         for plugin in plugins:
-            if not isinstance(plugin, _PLUGINS):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not isinstance(plugin, _PLUGINS):
                 msg = f"with_plugins() takes plugins such as WebPlugin(…) and FileParserPlugin(…), not {plugin!r}"
                 raise UsageError(msg)
         return self._with_body({"plugins": [plugin.request_fields() for plugin in plugins]})

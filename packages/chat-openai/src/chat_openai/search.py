@@ -166,7 +166,7 @@ def _require_filters(name: str, filters: tuple[Filter, ...]) -> tuple[Filter, ..
         msg = f"{name}() needs at least one condition, such as {name}(Where('year', 'gte', 2024))"
         raise UsageError(msg)
     for inner in filters:
-        if not isinstance(inner, Where | AllOf | AnyOf):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(inner, Where | AllOf | AnyOf):
             msg = f"{name}() takes Where(…), AllOf(…) and AnyOf(…), not {inner!r}"
             raise UsageError(msg)
     return filters

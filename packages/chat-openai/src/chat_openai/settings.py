@@ -136,7 +136,7 @@ def require_text(value: str, method: str, noun: str) -> str:
     Raises:
         UsageError: `value` is not a string, or it is blank.
     """
-    if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(value, str) or not value.strip():
         msg = f"{method}() needs {noun}, not {value!r}"
         raise UsageError(msg)
     return value

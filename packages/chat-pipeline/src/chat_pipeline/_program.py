@@ -207,7 +207,7 @@ class Program:
         return session.feed_start(self._source, inputs=self._inputs, print_callback=self._printed)
 
     def _resume(self, tools: Sequence[Tool]) -> SyncSnapshot:
-        import pydantic_monty  # noqa: PLC0415
+        import pydantic_monty  # noqa: PLC0415 - an extra
 
         results = {number: _to_settled_result(tool) for number, tool in zip(self._open, tools, strict=True)}
         self._open = {}
@@ -216,7 +216,7 @@ class Program:
 
     def _run_to_calls(self, step: Callable[[], SyncSnapshot]) -> Calls | Ended:
         """Resume the program until it awaits calls or ends, and return these calls or the result."""
-        import pydantic_monty  # noqa: PLC0415
+        import pydantic_monty  # noqa: PLC0415 - an extra
 
         snapshot = step()
         while not isinstance(snapshot, pydantic_monty.MontyComplete):
@@ -462,7 +462,7 @@ def _tool_reference(name: str) -> Callable[[], None]:
 
 
 def _describe_error(error: Exception) -> str:
-    import pydantic_monty  # noqa: PLC0415
+    import pydantic_monty  # noqa: PLC0415 - an extra
 
     if isinstance(error, (pydantic_monty.MontySyntaxError, pydantic_monty.MontyRuntimeError)):
         text = error.display()

@@ -144,7 +144,7 @@ def split_path(path: str) -> list[str]:
         TaskError: the path is absolute, names no file, has a part such as `..`, or cannot be encoded.
     """
     parts = path.split("/")
-    if len(parts) < 2 or any(part in {"", ".", ".."} or "\0" in part for part in parts):  # noqa: PLR2004
+    if len(parts) < 2 or any(part in {"", ".", ".."} or "\0" in part for part in parts):  # noqa: PLR2004 - an area and a name
         msg = f"{path!r} must be FOLDER/FILE with the name of a granted folder and without '.', '..' or '//'"
         raise TaskError(msg)
     try:

@@ -126,7 +126,7 @@ class Pipelines:
     async def start(
         self,
         workflow: Workflow,
-        input: JsonValue = None,  # noqa: A002
+        input: JsonValue = None,  # noqa: A002 - the field's own name
         *,
         run_id: str | None = None,
         owner: str | None = None,

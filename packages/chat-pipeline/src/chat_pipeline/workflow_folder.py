@@ -177,7 +177,7 @@ class WorkflowFolder:
         self.reload()
         return next(item for item in self.schedules if item.id == added)
 
-    def cancel_schedule(self, id: str) -> None:  # noqa: A002
+    def cancel_schedule(self, id: str) -> None:
         """Remove an added schedule. Runs that it has started continue.
 
         Args:
@@ -222,7 +222,7 @@ class WorkflowFolder:
             self._since[prefix] = now if due is None else due  # if the start failed, the next call repeats it
         return started
 
-    async def trigger(self, event: str, key: str, input: JsonValue = None) -> list[str]:  # noqa: A002
+    async def trigger(self, event: str, key: str, input: JsonValue = None) -> list[str]:  # noqa: A002 - the field's own name
         """Start the workflows with `on_event = event`, and return the ids of their runs.
 
         Args:

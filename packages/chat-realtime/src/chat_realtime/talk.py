@@ -68,7 +68,7 @@ def converse(
     Raises:
         UsageError: an argument is wrong, or the chat cannot stream.
     """
-    if not isinstance(chat, StreamingChat):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(chat, StreamingChat):
         msg = f"converse() needs a chat whose model can stream, not {chat!r}"
         raise UsageError(msg)
     if running_tools not in ("finish", "cancel"):

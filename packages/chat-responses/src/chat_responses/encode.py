@@ -125,7 +125,7 @@ def compose(
         PendingToolsError, UnsupportedPartError, UnsupportedOptionError: see `encode()`.
     """
     require_request(messages, tools, options, structured_output)
-    extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
+    extras = options.extra(ResponsesOptions, dialect.provider)
     if extras is not None and extras.store is not None and extras.store != dialect.store:
         dialect = replace(dialect, store=extras.store)
     view = messages.view()
@@ -176,7 +176,7 @@ def encode_count(
         PendingToolsError, UnsupportedPartError, UnsupportedOptionError: see `encode()`.
     """
     require_request(messages, tools, options, structured_output)
-    extras = options.extra(ResponsesOptions, dialect.provider)  # noqa: S610 - not Django
+    extras = options.extra(ResponsesOptions, dialect.provider)
     view = messages.view()
     system = _system_text(view, options, dialect)
     tools_sent = encode_tools(tools, extras, dialect)

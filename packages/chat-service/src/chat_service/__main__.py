@@ -124,9 +124,9 @@ async def _serve(listener: socket.socket, engine: AgentEngine, config: Config, s
             app, log_config=None, access_log=False, proxy_headers=False, server_header=False, ws="websockets-sansio"
         )
         address = sign_in.address(f"http://127.0.0.1:{listener.getsockname()[1]}/")
-        print(f"The chat page is at {address}", flush=True)  # noqa: T201
-        print("Programs send the value of startup_token in the header Authorization: Bearer.", flush=True)  # noqa: T201
-        print("The inbox is at /inbox, and the API is described at /docs. ctrl-C ends.", flush=True)  # noqa: T201
+        print(f"The chat page is at {address}", flush=True)  # noqa: T201 - the output of a command
+        print("Programs send the value of startup_token in the header Authorization: Bearer.", flush=True)  # noqa: T201 - the output of a command
+        print("The inbox is at /inbox, and the API is described at /docs. ctrl-C ends.", flush=True)  # noqa: T201 - the output of a command
         await uvicorn.Server(server).serve(sockets=[listener])
     await engine.chat(flow).aclose()
 

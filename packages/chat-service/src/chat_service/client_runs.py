@@ -131,7 +131,7 @@ class ClientRuns:
         if turns and last is not None and last.is_active:
             raise ClientInputError("conflict", _BUSY)
         if turns or applied.decided:
-            run_id = await self._store_changes(snapshot, found is not None, turns, waiting, last)
+            run_id = await self._store_changes(snapshot, turns, waiting, last, is_stored=found is not None)
             ended = [tool for tool in waiting if tool.resolved]
             return ClientRun(await self._runs.find(run_id), snapshot, applied, ended)
         if last is not None and self._must_continue(last, snapshot):
@@ -148,10 +148,11 @@ class ClientRuns:
     async def _store_changes(
         self,
         snapshot: Snapshot,
-        is_stored: bool,  # noqa: FBT001
         turns: Sequence[tuple[Role, Turn]],
         tools: Sequence[Tool],
         last: Run | None,
+        *,
+        is_stored: bool,
     ) -> str:
         """Store new turns and changed calls with the job of the run, and return the id of the run."""
         meta = await self._store.meta(snapshot.id) if is_stored else None

@@ -192,7 +192,7 @@ class _Layers:
     def _name_of(self, variable: str) -> str:
         """Return the dotted name of the key that an environment variable sets."""
         names = [key.name for key in KEYS if "*" not in key.name] + [*self.values]
-        profiles = {name.split(".")[1] for name in self.values if name.count(".") == 2}  # noqa: PLR2004
+        profiles = {name.split(".")[1] for name in self.values if name.count(".") == 2}  # noqa: PLR2004 - `llm.NAME.key`
         names += [key.name.replace("*", profile) for key in KEYS if "*" in key.name for profile in profiles]
         found = next((name for name in names if variable_name(name) == variable), None)
         return found or variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".", 1)
@@ -201,7 +201,7 @@ class _Layers:
         """Record a problem if `agent.llm` names a profile without a model."""
         profile = self.values["agent.llm"]
         if profile.value is not None and f"llm.{profile.value}.model" not in self.values:
-            models = [name.split(".")[1] for name in self.values if name.count(".") == 2 and name.endswith(".model")]  # noqa: PLR2004
+            models = [name.split(".")[1] for name in self.values if name.count(".") == 2 and name.endswith(".model")]  # noqa: PLR2004 - `llm.NAME.key`
             known = ", ".join(sorted(models)) or "none"
             self.problems.append(
                 f"{profile.origin}: agent.llm is {profile.value!r}, but no table [llm.{profile.value}] has a model; "

@@ -178,7 +178,7 @@ def configure_logging(form: LogFormat, level: str) -> None:
         form: `"text"`, or `"json"` for one JSON object in each line.
         level: least level, such as `"info"`.
     """
-    if not isinstance(level, str) or level.upper() not in logging.getLevelNamesMapping():  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(level, str) or level.upper() not in logging.getLevelNamesMapping():
         raise argument_error("level", "the name of a level, such as 'info'", level)
     handler = logging.StreamHandler()
     handler.addFilter(RequestIdFilter())

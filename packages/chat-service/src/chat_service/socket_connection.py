@@ -146,7 +146,7 @@ class SocketConnection:
         except _RefusedError as error:
             await self._send_error(error.code, str(error))
         except HTTPError as error:
-            code = "invalid_session" if error.status == 404 else "invalid_message"  # noqa: PLR2004
+            code = "invalid_session" if error.status == 404 else "invalid_message"  # noqa: PLR2004 - not found
             await self._send_error(code, error.detail)
         except WebSocketDisconnect:
             raise

@@ -97,7 +97,7 @@ class SocketOwners:
 
     def _forget_lost(self) -> None:
         limit = self._clock() - self._grace_seconds
-        lost = [id for id, owner in self._owners.items() if owner.connection is None and owner.lost_at < limit]  # noqa: A001
+        lost = [id for id, owner in self._owners.items() if owner.connection is None and owner.lost_at < limit]
         for session_id in lost:
             del self._owners[session_id]
 

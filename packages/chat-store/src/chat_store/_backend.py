@@ -211,11 +211,11 @@ class Backend(JobStorage, Protocol):
     the database is damaged or lacks the expected tables, and `OSError` if it cannot be read or written.
     """
 
-    def read_transaction(self, id: str) -> AbstractContextManager[ReadTransaction]:  # noqa: A002 - the field's own name
+    def read_transaction(self, id: str) -> AbstractContextManager[ReadTransaction]:
         """Return a context manager for a read transaction, which neither blocks writers nor waits for them."""
         ...
 
-    def write_transaction(self, id: str) -> AbstractContextManager[WriteTransaction]:  # noqa: A002 - the field's own name
+    def write_transaction(self, id: str) -> AbstractContextManager[WriteTransaction]:
         """Return a context manager for a write transaction. It commits on exit, or rolls back if the block raises."""
         ...
 

@@ -48,7 +48,7 @@ class BaseStore(ListStore):
 
     def open(
         self,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        id: str | None = None,
         *,
         person: str | None = None,
         owner: str | None = None,
@@ -71,7 +71,7 @@ class BaseStore(ListStore):
         self,
         messages: Messages,
         *,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        id: str | None = None,
         person: str | None = None,
         owner: str | None = None,
         meta: MetaChanges | None = None,
@@ -101,7 +101,7 @@ class BaseStore(ListStore):
 
     async def fork(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         at: int | None = None,
         *,
         new_id: str | None = None,
@@ -143,7 +143,7 @@ class BaseStore(ListStore):
         await finish_in_thread(copy)
         return name
 
-    async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
+    async def load(self, id: str) -> Snapshot:
         """Return the current state of a conversation, without starting a run on it.
 
         Raises:
@@ -154,7 +154,7 @@ class BaseStore(ListStore):
         posted = {key: post.turn for key, post in log.state.posts.items()}
         return Snapshot(id, messages, log.state.revision, log.person, log.owner, posted, log.live_until() is not None)
 
-    async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
+    async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:
         """Store changes made to the messages of a snapshot. They are merged per call with changes stored since then.
 
         Args:
@@ -178,7 +178,7 @@ class BaseStore(ListStore):
 
     async def apply(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         revision: int | None = None,
         *,
         turns: Sequence[tuple[Role, Turn]] = (),
@@ -211,7 +211,7 @@ class BaseStore(ListStore):
         change = partial(apply_changes, self._create_log(id), revision, turns=turns, tools=tools, meta=meta, jobs=jobs)
         await finish_in_thread(change)
 
-    async def post(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: A002 - the field's own name
+    async def post(self, id: str, turn: Turn, *, key: str) -> bool:
         """Store a turn that a run will append, such as user input that arrives while a run is active or calls wait.
 
         As soon as no call waits, a run appends the posted turns before its next model call, in order and each once. If
@@ -233,7 +233,7 @@ class BaseStore(ListStore):
         require_post(turn, key)
         return await finish_in_thread(partial(self._create_log(id).post, key, turn))
 
-    async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:  # noqa: A002 - the field's own name
+    async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:
         """Close a conversation and queue jobs, in one transaction.
 
         A closed conversation can be read. It is not due, its calls are not listed as waiting, and runs, decisions,
@@ -250,7 +250,7 @@ class BaseStore(ListStore):
         require_changes(None, jobs)
         await finish_in_thread(partial(self._create_log(id).close, jobs))
 
-    async def reopen(self, id: str) -> None:  # noqa: A002 - the field's own name
+    async def reopen(self, id: str) -> None:
         """Reopen a closed conversation, or do nothing if it is open.
 
         Its pending tool calls are listed as waiting again, and it is due if a run can continue it.
@@ -260,7 +260,7 @@ class BaseStore(ListStore):
         """
         await finish_in_thread(self._create_log(id).reopen)
 
-    async def assign(self, id: str, person: str | None) -> None:  # noqa: A002 - the field's own name
+    async def assign(self, id: str, person: str | None) -> None:
         """Put a user in charge of a conversation.
 
         Args:
@@ -273,7 +273,7 @@ class BaseStore(ListStore):
         require_optional_text(person=person)
         await finish_in_thread(partial(self._create_log(id).assign, person))
 
-    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:  # noqa: A002
+    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:
         """Remove the content of a turn or of a tool call for good, for example because a law requires it.
 
         The text `[redacted]` replaces all text, files, arguments and results. Ids, names of tools, times, token counts
@@ -301,7 +301,7 @@ class BaseStore(ListStore):
         await finish_in_thread(partial(self._create_log(id).redact, target, by, reason))
         await finish_in_thread(self._backend.erase_traces)
 
-    async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
+    async def delete(self, id: str) -> None:
         """Delete a conversation and its history. A damaged conversation can be deleted, too.
 
         Raises:
@@ -310,7 +310,7 @@ class BaseStore(ListStore):
         """
         await finish_in_thread(self._create_log(id).delete)
 
-    async def meta(self, id: str) -> ConversationMeta:  # noqa: A002 - the field's own name
+    async def meta(self, id: str) -> ConversationMeta:
         """Return the description of a conversation: its owner, title, application data and state.
 
         Raises:
@@ -320,7 +320,7 @@ class BaseStore(ListStore):
 
     async def history(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         *,
         after: HistoryPosition | None = None,
     ) -> list[HistoryEntry]:

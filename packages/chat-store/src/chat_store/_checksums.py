@@ -33,7 +33,7 @@ def head_checksum(head: Head) -> int:
 META_COLUMNS = ("owner", "title", "flow", "data", "created", "active", "closed", "meta_crc")
 
 
-def meta_to_columns(id: str, meta: StoredMeta) -> tuple[str | bytes | int | None, ...]:  # noqa: A002 - the field's own name
+def meta_to_columns(id: str, meta: StoredMeta) -> tuple[str | bytes | int | None, ...]:
     """Convert the description of a conversation to column values, in the order of `META_COLUMNS`.
 
     The last value is a separate checksum of the description. Processes of an earlier version, which do not know these
@@ -44,7 +44,7 @@ def meta_to_columns(id: str, meta: StoredMeta) -> tuple[str | bytes | int | None
     return (meta.owner, meta.title, meta.flow, meta.data, *times, checksum)
 
 
-def meta_from_columns(id: str, columns: Sequence[object]) -> StoredMeta:  # noqa: A002 - the field's own name
+def meta_from_columns(id: str, columns: Sequence[object]) -> StoredMeta:
     """Parse the description of a conversation from its columns, and verify the checksum.
 
     Args:
@@ -80,7 +80,7 @@ def meta_from_columns(id: str, columns: Sequence[object]) -> StoredMeta:  # noqa
     return meta
 
 
-def describe(id: str, person: str | None, columns: Sequence[object], cursor: str = "") -> ConversationMeta:  # noqa: A002
+def describe(id: str, person: str | None, columns: Sequence[object], cursor: str = "") -> ConversationMeta:
     """Return the public description of a listed conversation, parsed from its columns.
 
     Args:
@@ -105,7 +105,7 @@ def wait_checksum(tool: str, place: int, kind: str, moment: int | None, wait: by
     return crc32(wait, crc32(dump_bytes([tool, place, kind, moment])))
 
 
-def head_from_columns(id: str, columns: Sequence[object]) -> Head:  # noqa: A002 - the field's own name
+def head_from_columns(id: str, columns: Sequence[object]) -> Head:
     """Parse the row of a conversation from its columns, and verify the checksum.
 
     Args:
@@ -141,7 +141,7 @@ def head_from_columns(id: str, columns: Sequence[object]) -> Head:  # noqa: A002
     return head
 
 
-def entry_from_columns(id: str, number: int, entry: object, checksum: int | None) -> bytes:  # noqa: A002
+def entry_from_columns(id: str, number: int, entry: object, checksum: int | None) -> bytes:
     """Return the JSON of a log entry, after verifying its checksum.
 
     Args:
@@ -170,7 +170,7 @@ def waiting_from_columns(columns: Sequence[object], cursor: str) -> Waiting | Da
             `owner` of the conversation.
         cursor: the position of the row in the list.
     """
-    id, person, tool, place, kind, moment, wait, checksum, owner = columns  # noqa: A001 - the field's own name
+    id, person, tool, place, kind, moment, wait, checksum, owner = columns
     try:
         expected = wait_checksum(
             cast("str", tool), cast("int", place), cast("str", kind), cast("int | None", moment), cast("bytes", wait)

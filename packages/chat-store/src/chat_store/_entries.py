@@ -427,7 +427,7 @@ class parsing:  # noqa: N801 - used as a statement
         id: the id of the conversation, empty if it is unknown.
     """
 
-    def __init__(self, document: Mapping[str, object], id: str = "") -> None:  # noqa: A002 - the field's own name
+    def __init__(self, document: Mapping[str, object], id: str = "") -> None:
         self._number = document.get("n")
         self._name = f"the conversation {id!r}" if id else "the conversation log"
 

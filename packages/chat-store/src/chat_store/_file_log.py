@@ -66,7 +66,7 @@ class FileLog(ConversationLog):
         """The user who owns the conversation, if any."""
         return self.state.owner
 
-    def open(self, id: str, owner: str | None = None) -> Messages:  # noqa: A002 - the field's own name
+    def open(self, id: str, owner: str | None = None) -> Messages:
         """Read the log, and return the messages of its newest snapshot or, without a snapshot, of its first entry.
 
         The changes of later entries are in `updates`. If the file is empty, an empty conversation is written.
@@ -83,7 +83,7 @@ class FileLog(ConversationLog):
 
     def create(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         messages: Messages,
         owner: str | None = None,
         meta: MetaChanges | None = None,
@@ -108,7 +108,7 @@ class FileLog(ConversationLog):
 
     def _write_first_entry(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         messages: Messages,
         owner: str | None,
         meta: MetaChanges | None = None,

@@ -299,7 +299,7 @@ class ListStore:
         with CancelScope(shield=True):
             await finish_in_thread(self._backend.close)
 
-    def _create_log(self, id: str, person: str | None = None, owner: str | None = None) -> ManagedLog:  # noqa: A002
+    def _create_log(self, id: str, person: str | None = None, owner: str | None = None) -> ManagedLog:
         require_text(id=id)
         require_optional_text(person=person, owner=owner)
         return self._log_type(self._backend, Head(id, person, meta=StoredMeta(owner)), self._lease_length, self._now)

@@ -52,7 +52,7 @@ class LogState:
         grants: the grants of the conversation.
     """
 
-    def __init__(self, id: str = "") -> None:  # noqa: A002 - the field's own name
+    def __init__(self, id: str = "") -> None:
         self.id: str = id
         self.owner: str | None = None
         self.revision: int = 0

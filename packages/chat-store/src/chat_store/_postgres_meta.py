@@ -17,12 +17,12 @@ _WHERE: Final = (
     "AND (%(uuid)s::text IS NULL OR id ~ %(uuid)s) "
 )
 _QUERY: Final = (
-    "SELECT coalesce(active, 0), key, id, person, owner, title, flow, data, created, active, closed, meta_crc "  # noqa: S608
+    "SELECT coalesce(active, 0), key, id, person, owner, title, flow, data, created, active, closed, meta_crc "  # noqa: S608 - our own names
     f"FROM chat_conversations {_WHERE}"
     "AND (%(key)s::bigint IS NULL OR (coalesce(active, 0), key) < (%(active)s::bigint, %(key)s::bigint)) "
     "ORDER BY coalesce(active, 0) DESC, key DESC LIMIT %(limit)s OFFSET %(offset)s"
 )
-_COUNT: Final = f"SELECT count(*) FROM chat_conversations {_WHERE}"  # noqa: S608
+_COUNT: Final = f"SELECT count(*) FROM chat_conversations {_WHERE}"  # noqa: S608 - our own names
 
 
 def list_conversations(connection: Connection, filters: MetaFilter) -> list[ConversationMeta]:
@@ -34,7 +34,7 @@ def list_conversations(connection: Connection, filters: MetaFilter) -> list[Conv
         "offset": filters.offset,
     }
     rows = connection.execute(_QUERY, values, binary=True).fetchall()
-    return [describe(id, person, meta, list_cursor(active, key)) for active, key, id, person, *meta in rows]  # noqa: A001
+    return [describe(id, person, meta, list_cursor(active, key)) for active, key, id, person, *meta in rows]
 
 
 def count_conversations(connection: Connection, filters: MetaFilter) -> int:

@@ -74,7 +74,7 @@ _WAIT_ARRAYS = ("names", "places", "kinds", "moments", "waits", "crcs")
 class PostgresTransaction:
     """A `WriteTransaction` on a PostgreSQL connection that is in a transaction."""
 
-    def __init__(self, connection: Connection, id: str, clock: ServerClock, *, changing: bool) -> None:  # noqa: A002
+    def __init__(self, connection: Connection, id: str, clock: ServerClock, *, changing: bool) -> None:
         self._connection = connection
         self._id = id
         self._clock = clock

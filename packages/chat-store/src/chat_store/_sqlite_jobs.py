@@ -23,7 +23,7 @@ _INSERT = (
 _UPDATE = "UPDATE chat_jobs SET state = ?, moment = ?, until = ?, job = ?, crc = ? WHERE kind = ? AND name = ?"
 _FIND = f"SELECT {_COLUMNS} FROM chat_jobs WHERE kind = ? AND name = ?"  # noqa: S608 - our own names
 _LIST = (
-    f"SELECT moment, key, {_COLUMNS} FROM chat_jobs WHERE (:kind IS NULL OR kind = :kind) "  # noqa: S608
+    f"SELECT moment, key, {_COLUMNS} FROM chat_jobs WHERE (:kind IS NULL OR kind = :kind) "  # noqa: S608 - our own names
     "AND (:conversation IS NULL OR conversation = (SELECT key FROM chat_conversations WHERE id = :conversation)) "
     "AND (:state IS NULL OR :state = CASE WHEN state IN ('queued', 'last') AND until > :now THEN 'running' "
     "WHEN state = 'last' THEN 'failed' ELSE state END) "

@@ -17,11 +17,11 @@ _WHERE: Final = (
     "AND (:uuid IS NULL OR id GLOB :uuid) "
 )
 _QUERY: Final = (
-    f"SELECT ifnull(active, 0), key, id, person, {', '.join(META_COLUMNS)} FROM chat_conversations {_WHERE}"  # noqa: S608
+    f"SELECT ifnull(active, 0), key, id, person, {', '.join(META_COLUMNS)} FROM chat_conversations {_WHERE}"  # noqa: S608 - our own names
     "AND (:key IS NULL OR (ifnull(active, 0), key) < (:active, :key)) "
     "ORDER BY ifnull(active, 0) DESC, key DESC LIMIT :limit OFFSET :offset"
 )
-_COUNT: Final = f"SELECT count(*) FROM chat_conversations {_WHERE}"  # noqa: S608
+_COUNT: Final = f"SELECT count(*) FROM chat_conversations {_WHERE}"  # noqa: S608 - our own names
 
 
 def list_conversations(connection: sqlite3.Connection, filters: MetaFilter) -> list[ConversationMeta]:
@@ -33,7 +33,7 @@ def list_conversations(connection: sqlite3.Connection, filters: MetaFilter) -> l
         "offset": filters.offset,
     }
     rows = connection.execute(_QUERY, values).fetchall()
-    return [describe(id, person, meta, list_cursor(active, key)) for active, key, id, person, *meta in rows]  # noqa: A001
+    return [describe(id, person, meta, list_cursor(active, key)) for active, key, id, person, *meta in rows]
 
 
 def count_conversations(connection: sqlite3.Connection, filters: MetaFilter) -> int:

@@ -249,7 +249,7 @@ class StoreLog(ConversationLog):
             tool: the column with the id of the outermost call.
             place: the column with the number of the wait within that call.
         """
-        for id, waits in self._list_waits(self._wait_index.unresolved).items():  # noqa: A001 - the field's own name
+        for id, waits in self._list_waits(self._wait_index.unresolved).items():
             if call_id_to_column(id) == tool and isinstance(place, int) and 0 <= place < len(waits):
                 return waits[place]
         return None

@@ -69,7 +69,7 @@ class FileConversation(Replica):
         cls,
         path: str | os.PathLike[str],
         *,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        id: str | None = None,
         owner: str | None = None,
         lease_seconds: float = 30.0,
         now: Callable[[], datetime] = utc_now,
@@ -107,7 +107,7 @@ class FileConversation(Replica):
         path: str | os.PathLike[str],
         messages: Messages,
         *,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        id: str | None = None,
         owner: str | None = None,
         lease_seconds: float = 30.0,
         now: Callable[[], datetime] = utc_now,
@@ -140,7 +140,7 @@ class FileConversation(Replica):
         path: str | os.PathLike[str],
         at: int | None = None,
         *,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        id: str | None = None,
         meta: MetaChanges | None = None,
     ) -> str:
         """Store a copy of the first turns of the conversation as a new conversation in another file.
@@ -339,7 +339,7 @@ def _resolve(path: str | os.PathLike[str]) -> Path:
     return Path(path).resolve()
 
 
-def _require_identity(id: object, owner: object) -> None:  # noqa: A002 - the field's own name
+def _require_identity(id: object, owner: object) -> None:
     for name, text in (("id", id), ("owner", owner)):
         if text is not None and not isinstance(text, str):
             raise type_error(name, "a string or None", text)
@@ -347,7 +347,7 @@ def _require_identity(id: object, owner: object) -> None:  # noqa: A002 - the fi
 
 def _open_file_log(
     path: str | os.PathLike[str],
-    id: str | None,  # noqa: A002 - the field's own name
+    id: str | None,
     lease_length: timedelta,
     now: Callable[[], datetime],
     *,
@@ -364,7 +364,7 @@ def _open_file_log(
 
 def _create_file_log(
     path: str | os.PathLike[str],
-    id: str,  # noqa: A002 - the field's own name
+    id: str,
     messages: Messages,
     lease_length: timedelta,
     now: Callable[[], datetime],
@@ -373,7 +373,7 @@ def _create_file_log(
     meta: MetaChanges | None = None,
 ) -> tuple[FileLog, Messages]:
     _require_identity(id, owner)
-    if not isinstance(messages, Messages):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(messages, Messages):
         raise type_error("messages", "Messages, such as Messages.from_user('…')", messages)
     log = FileLog(_resolve(path), lease_length, now)
     try:

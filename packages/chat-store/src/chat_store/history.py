@@ -59,7 +59,7 @@ class HistoryEntry:
 
 def parse_history(
     entries: Iterable[Document],
-    id: str,  # noqa: A002 - the field's own name
+    id: str,
     after: HistoryPosition = _START,
 ) -> list[HistoryEntry]:
     """Return the events recorded in the entries of a log, oldest first, without lease renewals.

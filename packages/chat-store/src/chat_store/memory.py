@@ -128,12 +128,12 @@ class MemoryBackend:
         self._notifiers = Notifiers()
 
     @contextmanager
-    def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
+    def read_transaction(self, id: str) -> Generator[ReadTransaction]:
         """Implement `Backend.read_transaction()`."""
         yield _Transaction(self._all.get(id))
 
     @contextmanager
-    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002 - the field's own name
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:
         """Implement `Backend.write_transaction()`."""
         with self._writing:
             transaction = _Transaction(self._all.get(id))
@@ -197,7 +197,7 @@ class MemoryBackend:
 
     def _iterate_waits(self, person: str | None) -> Iterator[Waiting]:
         for rows in list(self._all.values()):
-            id = rows.head.id  # noqa: A001 - the field's own name
+            id = rows.head.id
             if rows.head.meta.closed_at is not None or person not in (None, rows.head.person):
                 continue
             for tool, waits in rows.waits.items():

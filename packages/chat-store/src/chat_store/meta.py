@@ -105,7 +105,7 @@ class StoredMeta:
     last_active: datetime | None = None
     closed_at: datetime | None = None
 
-    def describe(self, id: str, person: str | None, cursor: str = "") -> ConversationMeta:  # noqa: A002
+    def describe(self, id: str, person: str | None, cursor: str = "") -> ConversationMeta:
         """Return the description as the public class `ConversationMeta`.
 
         Args:

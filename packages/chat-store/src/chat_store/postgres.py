@@ -181,7 +181,7 @@ class PostgresBackend:
             return read_clock(connection, self._clock)
 
     @contextmanager
-    def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
+    def read_transaction(self, id: str) -> Generator[ReadTransaction]:
         """Implement `Backend.read_transaction()`."""
         with self._pool.connection(self._begin_read) as connection:
             yield PostgresTransaction(connection, id, self._clock, changing=False)
@@ -195,7 +195,7 @@ class PostgresBackend:
             self.committer.commit(connection, self._notify)
 
     @contextmanager
-    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:
         """Implement `Backend.write_transaction()`."""
         with self._pool.connection(self._begin_write) as connection:
             transaction = PostgresTransaction(connection, id, self._clock, changing=True)
@@ -225,7 +225,7 @@ class PostgresBackend:
         }
         with self._pool.connection(self._begin_read) as connection:
             rows = connection.execute(_DUE, values).fetchall()
-        return [Due(id, person, past_time(due, now), list_cursor(due, key)) for key, id, person, due in rows]  # noqa: A001
+        return [Due(id, person, past_time(due, now), list_cursor(due, key)) for key, id, person, due in rows]
 
     def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
         """Implement `Backend.list_conversations()`."""
@@ -267,7 +267,7 @@ class PostgresBackend:
         position, next_due, ahead = row or ("", None, False)
         if ahead:
             raise invalid_cursor_error(str(since))
-        return PollResult(position, [Changed(id, person) for id, person in rows], from_microseconds(next_due))  # noqa: A001
+        return PollResult(position, [Changed(id, person) for id, person in rows], from_microseconds(next_due))
 
     def erase_traces(self) -> None:
         """Do nothing: the server removes earlier versions of rows with `VACUUM`, as configured by its administrator."""

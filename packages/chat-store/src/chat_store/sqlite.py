@@ -60,10 +60,10 @@ from chat_store.sql.sqlite_pool import SqlitePool
 from chat_store.sql.values import call_id_to_column, from_microseconds, to_microseconds, wait_to_column
 
 _COLUMNS = ("person", "born", "entries", "revision", "fence", "holder", "until", "due", "crc", *META_COLUMNS)
-_INSERT = f"INSERT INTO chat_conversations ({', '.join(_COLUMNS)}, id) VALUES (?{', ?' * len(_COLUMNS)})"  # noqa: S608
+_INSERT = f"INSERT INTO chat_conversations ({', '.join(_COLUMNS)}, id) VALUES (?{', ?' * len(_COLUMNS)})"  # noqa: S608 - our own names
 _UPDATE = f"UPDATE chat_conversations SET {' = ?, '.join(_COLUMNS)} = ? WHERE key = ?"  # noqa: S608 - our own names
 _HEAD = (
-    "SELECT key, (SELECT max(number) FROM chat_entries WHERE conversation = key AND snapshot IS NOT NULL), "  # noqa: S608
+    "SELECT key, (SELECT max(number) FROM chat_entries WHERE conversation = key AND snapshot IS NOT NULL), "  # noqa: S608 - our own names
     f"{', '.join(_COLUMNS)} FROM chat_conversations WHERE id = ?"
 )
 _INSERT_ENTRY = "INSERT INTO chat_entries (conversation, number, entry, crc, snapshot) VALUES (?, ?, ?, ?, ?)"
@@ -80,7 +80,7 @@ _POLL = (
     f"AND {JOB_MOMENT} > :after AND {JOB_MOMENT} <= :now)"
 )
 _NEXT = (
-    f"SELECT min(moment) FROM (SELECT min({_MOMENT}) AS moment FROM chat_conversations "  # noqa: S608
+    f"SELECT min(moment) FROM (SELECT min({_MOMENT}) AS moment FROM chat_conversations "  # noqa: S608 - our own names
     f"WHERE due IS NOT NULL AND {_MOMENT} > :now UNION ALL "
     f"SELECT min({JOB_MOMENT}) FROM chat_jobs WHERE state = 'queued' AND {JOB_MOMENT} > :now)"
 )
@@ -121,7 +121,7 @@ class Committer:
 
 @final
 class _Transaction:
-    def __init__(self, connection: sqlite3.Connection, id: str) -> None:  # noqa: A002
+    def __init__(self, connection: sqlite3.Connection, id: str) -> None:
         self._connection = connection
         self._id = id
         self._key: int | None = None
@@ -213,13 +213,13 @@ class SqliteBackend:
         self._poller = Poller(self._watch)
 
     @contextmanager
-    def read_transaction(self, id: str) -> Generator[ReadTransaction]:  # noqa: A002 - the field's own name
+    def read_transaction(self, id: str) -> Generator[ReadTransaction]:
         """Implement `Backend.read_transaction()`."""
         with self._pool.read() as connection:
             yield _Transaction(connection, id)
 
     @contextmanager
-    def write_transaction(self, id: str) -> Generator[WriteTransaction]:  # noqa: A002
+    def write_transaction(self, id: str) -> Generator[WriteTransaction]:
         """Implement `Backend.write_transaction()`."""
         with self._write_and_notify() as connection:
             yield _Transaction(connection, id)
@@ -273,7 +273,7 @@ class SqliteBackend:
         }
         with self._pool.connection() as connection:
             rows = connection.execute(query, values).fetchall()
-        return [Due(id, person, past_time(due, now), list_cursor(due, key)) for key, id, person, due in rows]  # noqa: A001
+        return [Due(id, person, past_time(due, now), list_cursor(due, key)) for key, id, person, due in rows]
 
     def list_conversations(self, filters: MetaFilter) -> list[ConversationMeta]:
         """Implement `Backend.list_conversations()`."""
@@ -313,7 +313,7 @@ class SqliteBackend:
                 (next_due,) = connection.execute(_NEXT, values).fetchone()
             finally:
                 connection.execute("COMMIT")
-        return PollResult(str(last), [Changed(id, person) for id, person in rows], from_microseconds(next_due))  # noqa: A001
+        return PollResult(str(last), [Changed(id, person) for id, person in rows], from_microseconds(next_due))
 
     def erase_traces(self) -> None:
         """Implement `Backend.erase_traces()`."""

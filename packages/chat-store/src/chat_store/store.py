@@ -62,7 +62,7 @@ class ConversationStore(Protocol):
 
     def open(
         self,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        id: str | None = None,
         *,
         person: str | None = None,
         owner: str | None = None,
@@ -83,7 +83,7 @@ class ConversationStore(Protocol):
         self,
         messages: Messages,
         *,
-        id: str | None = None,  # noqa: A002 - the field's own name
+        id: str | None = None,
         person: str | None = None,
         owner: str | None = None,
         meta: MetaChanges | None = None,
@@ -109,7 +109,7 @@ class ConversationStore(Protocol):
 
     async def fork(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         at: int | None = None,
         *,
         new_id: str | None = None,
@@ -140,7 +140,7 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def load(self, id: str) -> Snapshot:  # noqa: A002 - the field's own name
+    async def load(self, id: str) -> Snapshot:
         """Return the current state of a conversation, without starting a run on it.
 
         Raises:
@@ -148,7 +148,7 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:  # noqa: A002
+    async def save(self, id: str, messages: Messages, *, revision: int) -> Snapshot:
         """Store changes made to the messages of a snapshot. They are merged per call with changes stored since then.
 
         Args:
@@ -169,7 +169,7 @@ class ConversationStore(Protocol):
 
     async def apply(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         revision: int | None = None,
         *,
         turns: Sequence[tuple[Role, Turn]] = (),
@@ -197,7 +197,7 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def post(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: A002 - the field's own name
+    async def post(self, id: str, turn: Turn, *, key: str) -> bool:
         """Store a turn that a run will append, such as user input that arrives while a run is active or calls wait.
 
         As soon as no call waits, a run appends the posted turns before its next model call, in order and each once. If
@@ -218,7 +218,7 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:  # noqa: A002 - the field's own name
+    async def close(self, id: str, *, jobs: Sequence[Job] = ()) -> None:
         """Close a conversation and queue jobs, in one transaction.
 
         A closed conversation can be read, but `due()` and `waiting()` do not list it, and runs, decisions, turns and
@@ -234,7 +234,7 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def reopen(self, id: str) -> None:  # noqa: A002 - the field's own name
+    async def reopen(self, id: str) -> None:
         """Reopen a closed conversation, or do nothing if it is open.
 
         Its pending tool calls are listed as waiting again, and it is due if a run can continue it.
@@ -244,7 +244,7 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def assign(self, id: str, person: str | None) -> None:  # noqa: A002 - the field's own name
+    async def assign(self, id: str, person: str | None) -> None:
         """Put a user in charge of a conversation.
 
         Args:
@@ -256,7 +256,7 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:  # noqa: A002
+    async def redact(self, id: str, target: int | str, *, by: str, reason: str) -> None:
         """Remove the content of a turn or of a tool call for good, for example because a law requires it.
 
         The text `[redacted]` replaces all text, files, arguments and results. Ids, names of tools, times, token counts
@@ -281,7 +281,7 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def delete(self, id: str) -> None:  # noqa: A002 - the field's own name
+    async def delete(self, id: str) -> None:
         """Delete a conversation and its history. A damaged conversation can be deleted, too.
 
         Raises:
@@ -290,7 +290,7 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def meta(self, id: str) -> ConversationMeta:  # noqa: A002 - the field's own name
+    async def meta(self, id: str) -> ConversationMeta:
         """Return the description of a conversation: its owner, title, application data and state.
 
         Raises:
@@ -475,7 +475,7 @@ class ConversationStore(Protocol):
 
     async def history(
         self,
-        id: str,  # noqa: A002 - the field's own name
+        id: str,
         *,
         after: HistoryPosition | None = None,
     ) -> list[HistoryEntry]:

@@ -256,7 +256,7 @@ def _check_history(posted: Sequence[PostedMessage], shown: Sequence[ShownMessage
     if not all(ids) or len({*ids}) < len(ids):
         raise ClientInputError("invalid_request", "Each message needs a nonempty, unique id.")
     places = {message.id: index for index, message in enumerate(shown)}
-    known = [index for index, id in enumerate(ids) if id in places]  # noqa: A001 - the field's own name
+    known = [index for index, id in enumerate(ids) if id in places]
     stored = [places[ids[index]] for index in known]
     if stored != sorted(stored):
         raise ClientInputError("conflict", "The messages are not in their stored order. Load the conversation again.")

@@ -106,7 +106,7 @@ def read_plain_request(body: bytes | str, /) -> PlainRequest:
         raise ClientInputError("invalid_request", msg)
     messages: list[PostedMessage] = []
     if fields.get("message") is not None:
-        id = require_text(fields, "message_id") if "message_id" in fields else f"input-{secrets.token_hex(8)}"  # noqa: A001
+        id = require_text(fields, "message_id") if "message_id" in fields else f"input-{secrets.token_hex(8)}"
         messages = [PostedMessage(id, "user", (Text(require_text(fields, "message")),))]
     posted = require_list(fields.get("decisions", []), "decisions")
     decisions = [_read_decision(require_object(item, "a decision")) for item in posted]
@@ -179,5 +179,5 @@ def _read_decision(fields: Fields) -> PlainDecision:
         None if fields.get(name) is None else require_object(fields[name], name)
         for name in ("arguments", "edited_arguments")
     )
-    id = require_text(fields, "id")  # noqa: A001 - the field's own name
+    id = require_text(fields, "id")
     return PlainDecision(id, action, arguments, edited, reason, fields.get("result"), revision)

@@ -58,6 +58,6 @@ def _open_terminal() -> tuple[TextIO, TextIO] | None:
             os.close(descriptor)
             return None
         reader = open(descriptor, encoding=encoding)  # noqa: SIM115, PTH123 - the caller closes it
-        writer = open(os.dup(descriptor), "w", encoding=encoding, errors="backslashreplace")  # noqa: SIM115, PTH123
+        writer = open(os.dup(descriptor), "w", encoding=encoding, errors="backslashreplace")  # noqa: SIM115, PTH123 - the caller closes it
         return reader, writer
     return None

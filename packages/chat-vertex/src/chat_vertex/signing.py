@@ -8,9 +8,8 @@ from typing import Final, cast, final
 from chat_core.errors import UsageError
 from google.auth import crypt, jwt
 
-# google-auth has no types for its functions.
-_ENCODE: Final = cast("Callable[..., bytes]", jwt.encode)  # pyright: ignore[reportUnknownMemberType]
-_READ_KEY: Final = cast("Callable[[str], object]", crypt.RSASigner.from_string)  # pyright: ignore[reportUnknownMemberType]
+_ENCODE: Final = cast("Callable[..., bytes]", jwt.encode)  # pyright: ignore[reportUnknownMemberType] - no types
+_READ_KEY: Final = cast("Callable[[str], object]", crypt.RSASigner.from_string)  # pyright: ignore[reportUnknownMemberType] - no types
 
 
 @final

@@ -32,7 +32,7 @@ async def reset_stream(response: httpx.Response) -> None:
 
 async def _send_reset(connection: Any, request: Any, stream_id: int) -> None:  # noqa: ANN401  # httpcore's private classes
     try:
-        connection._h2_state.reset_stream(stream_id, error_code=_CANCEL)  # noqa: SLF001
-        await connection._write_outgoing_data(request)  # noqa: SLF001
+        connection._h2_state.reset_stream(stream_id, error_code=_CANCEL)  # noqa: SLF001 - httpcore has no public method
+        await connection._write_outgoing_data(request)  # noqa: SLF001 - httpcore has no public method
     except Exception:  # noqa: BLE001, S110  # the stream or the connection has already ended
         pass

@@ -26,7 +26,7 @@ def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str
     Raises:
         UsageError: `now` is not a time with a time zone, or `messages` is not a `Messages` object.
     """
-    if not isinstance(messages, Messages):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(messages, Messages):
         raise argument_error("messages", "the Messages of a conversation", messages)
     current_time = datetime.now(UTC) if now is None else now
     if not isinstance(cast("object", current_time), datetime) or current_time.utcoffset() is None:

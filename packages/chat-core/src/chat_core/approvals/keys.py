@@ -114,15 +114,15 @@ class ApprovalKeys:
             UsageError: a secret is shorter than 32 bytes, a key ID is invalid or unknown, a retired key has a secret,
                 or `may_decide` is not a function.
         """
-        if not isinstance(secrets, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(secrets, Mapping):
             raise argument_error("secrets", "a dict from key IDs to secrets in bytes", type(secrets))
         for key, secret in secrets.items():
             require_key(key, secret)
-        if not isinstance(signing, str) or signing not in secrets:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(signing, str) or signing not in secrets:
             msg = f"signing must be a key ID in secrets ({', '.join(secrets) or 'secrets is empty'}), not {signing!r}"
             raise UsageError(msg)
         require_retired(retired, secrets)
-        if not isinstance(skew, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(skew, timedelta):
             raise argument_error("skew", "a timedelta", skew)
         if skew < timedelta(0):
             msg = f"skew must be at least zero, not {skew!r}"
@@ -176,7 +176,7 @@ class ApprovalKeys:
         """
         require_names(conversation, person)
         require_allow(allow, edits=edits)
-        if not isinstance(expires_in, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(expires_in, timedelta):
             raise argument_error("expires_in", "a timedelta, such as timedelta(hours=1)", expires_in)
         tool, now = find_call(messages, path), self._now()
         if not timedelta(0) < expires_in <= _LATEST_EXPIRY - now:

@@ -28,11 +28,11 @@ class Principal:
     roles: frozenset[str] = field(default=frozenset())
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(self.name, str) or not self.name:
             msg = f"the name of a principal must be a string that is not empty, not {self.name!r}"
             raise UsageError(msg)
         roles: object = self.roles
-        if isinstance(roles, str) or not isinstance(roles, Collection) or not _are_texts(roles):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if isinstance(roles, str) or not isinstance(roles, Collection) or not _are_texts(roles):
             raise argument_error("roles", "a frozenset of strings, such as frozenset({'approver'})", roles)
         object.__setattr__(self, "roles", frozenset(self.roles))
 
@@ -112,7 +112,7 @@ def is_allowed(may_decide: MayDecide, principal: Principal, wait: Wait, /) -> bo
     except TypeError as error:
         msg = f"may_decide must accept a principal and a wait; it raised: {error}"
         raise UsageError(msg) from error
-    if not isinstance(allowed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - rules without a checker
+    if not isinstance(allowed, bool):
         msg = f"may_decide must return True or False without await, not a {type(allowed).__name__}"
         raise UsageError(msg)
     return allowed and (wait.of is None or wait.of == principal.name or wait.of in principal.roles)

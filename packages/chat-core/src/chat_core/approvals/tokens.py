@@ -212,7 +212,7 @@ def read_token(token: str, secrets: Mapping[str, bytes], retired: Collection[str
         ApprovalRefusedError: the token is malformed, or no known key signed it.
         UsageError: `token` is not a string.
     """
-    if not isinstance(token, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a form field may be missing
+    if not isinstance(token, str):
         msg = f"a token must be a string, not {token!r}"
         raise UsageError(msg)
     match = _SHAPE.fullmatch(token) if len(token) <= MAX_TOKEN_LENGTH else None
@@ -333,10 +333,10 @@ def require_allow(allow: Collection[ApprovalChoice], *, edits: bool) -> None:
         edits: whether an approval may change the arguments.
     """
     choices: object = allow
-    if isinstance(choices, str) or not isinstance(choices, Collection) or not _are_choices(choices):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if isinstance(choices, str) or not isinstance(choices, Collection) or not _are_choices(choices):
         msg = f"allow must contain {' or '.join(map(repr, _CHOICES))}, or both, not {allow!r}"
         raise UsageError(msg)
-    if not isinstance(edits, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(edits, bool):
         raise argument_error("edits", "True or False", edits)
     if edits and "approve" not in allow:
         msg = "edits=True requires 'approve' in allow"

@@ -38,7 +38,7 @@ _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_M
 
 def _rule_allows(rule: GrantRule, grant: Grant, wait: Wait) -> bool:
     allowed = rule(grant, wait)
-    if not isinstance(allowed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - rules without a checker
+    if not isinstance(allowed, bool):
         msg = f"the rule of with_grant_rule() must return True or False without await, not a {type(allowed).__name__}"
         raise UsageError(msg)
     return allowed
@@ -210,7 +210,7 @@ class Checkpoint:
             tool: a tool call in `messages`.
             now: function that returns the current time.
         """
-        id = tool.decisions[-1].grant if tool.decisions else None  # noqa: A001 - the field's own name
+        id = tool.decisions[-1].grant if tool.decisions else None
         if id is None or not isinstance(tool.status, Approved):
             return False
         return id not in self.grants or not self.grants[id].covers((*self._names, tool.name), now(), tool.status.of)

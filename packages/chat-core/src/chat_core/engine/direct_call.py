@@ -46,7 +46,7 @@ async def decide(tools: ChatTools[PauseT], call: FunctionCall) -> Action[PauseT]
     Raises:
         UsageError: the chat has no such tool, or the arguments are invalid.
     """
-    if not isinstance(call, FunctionCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(call, FunctionCall):
         raise argument_error("call", "a FunctionCall, such as FunctionCall('pay', {'cents': 100})", call)
     _, scope = tools.owners[_require_known_tool(tools, call.name)]
     arguments = _validate_arguments(tools, call)
@@ -194,7 +194,7 @@ class _DirectRun(Run[Any, PauseT]):
 
 
 def _require_known_tool(tools: ChatTools[PauseT], name: str) -> str:
-    if not isinstance(name, str) or name not in tools.owners:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(name, str) or name not in tools.owners:
         msg = f"this chat has no tool {name!r}: its tools are {', '.join(tools.owners) or 'none'}"
         raise UsageError(msg)
     return name

@@ -226,7 +226,7 @@ class _History:
 class _UnstoredConversation:
     """A stand-in for a stored conversation in a dry run. It ignores all writes."""
 
-    def __init__(self, id: str | None, messages: Messages | _History) -> None:  # noqa: A002 - name of the attribute
+    def __init__(self, id: str | None, messages: Messages | _History) -> None:
         self.id = id
         self.messages = messages
 

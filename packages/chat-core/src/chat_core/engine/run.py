@@ -229,9 +229,9 @@ class Run(Generic[OutT, PauseT]):
 
     def _create_observed_run(self) -> ObservedRun:
         from chat_core.engine.observation import ObservedRun  # noqa: PLC0415 - most chats have no observers
-        from chat_core.observer import RunRecord  # noqa: PLC0415
+        from chat_core.observer import RunRecord  # noqa: PLC0415 - as above
 
-        meta, id = self._plan.model.metadata, self._checkpoint.id  # noqa: A001 - the field's own name
+        meta, id = self._plan.model.metadata, self._checkpoint.id
         record = RunRecord(self._messages, meta, self._streaming, id, self._name, self._is_resumption())
         return ObservedRun(self._observers, record, self._plan.settings.now)
 

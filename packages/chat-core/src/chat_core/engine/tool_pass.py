@@ -385,7 +385,7 @@ class ToolPass(Generic[PauseT]):
             return None
         if context.inner is not None and isinstance(value, (InnerHalt, InnerPause)):
             # The type of the scope includes this pause; `run()` returns it as `object`.
-            return self._suspend(tool, value)  # pyright: ignore[reportUnknownArgumentType]
+            return self._suspend(tool, value)  # pyright: ignore[reportUnknownArgumentType] - see above
         record_result(ready, value, self._plan.settings.max_kept_data)
         return None
 

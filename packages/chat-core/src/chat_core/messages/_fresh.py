@@ -86,7 +86,7 @@ def new_completed(result: object) -> Completed:
 
 def new_tool(  # noqa: PLR0917 - as many as a stored tool has
     call: FunctionCall,
-    id: str,  # noqa: A002 - the field's own name
+    id: str,
     call_id: str | None,
     status: Completed,
     key: str,

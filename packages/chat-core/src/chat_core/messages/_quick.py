@@ -77,7 +77,7 @@ def _read_part(data: Any) -> Part:  # noqa: ANN401 - JSON
 
 
 def _read_completed_tool(data: dict[str, Any]) -> Tool | None:
-    id, call_id, call, status = data["id"], data.get("call_id"), data["call"], data["status"]  # noqa: A001
+    id, call_id, call, status = data["id"], data.get("call_id"), data["call"], data["status"]
     key, attempts, revision = data.get("idempotency_key", ""), data.get("attempts", 0), data.get("revision", 0)
     if (
         type(id) is not str

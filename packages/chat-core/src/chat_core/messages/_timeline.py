@@ -117,7 +117,7 @@ class Timeline:
         self._read_new_turns()
         summary, summary_turn = self._summaries[-1] if self._summaries else (None, None)
         offset = summary.covers if summary is not None else 0
-        if chosen is not None and not isinstance(chosen, View):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if chosen is not None and not isinstance(chosen, View):
             raise argument_error("chosen", "a View, such as View(offset), or None", chosen)
         if chosen is not None and chosen.offset > offset:
             offset = chosen.offset

@@ -276,7 +276,7 @@ def _write_optional_inner(inner: Messages | None, write_inner: WriteInner) -> Fi
 
 def read_tool(data: Fields, read_inner: ReadInner) -> Tool:
     """Return a tool call, parsed from a JSON object. Inner conversations are parsed by `read_inner`."""
-    id = read_string(data, "id")  # noqa: A001 - the field's own name
+    id = read_string(data, "id")
     if not id:
         raise MalformedError(describe_mismatch("an id", id), "id")
     return Tool(
@@ -302,7 +302,7 @@ def _read_inner_usage(data: Fields) -> Usage:
 
 def _read_call(data: Fields) -> FunctionCall:
     name = read_string(data, "name")
-    id = read_string_or(data, "id", "")  # noqa: A001 - the field's own name
+    id = read_string_or(data, "id", "")
     raw = read_optional_string(data, "raw")
     arguments = read_optional_object(data, "arguments")
     problem = read_optional_string(data, "problem")

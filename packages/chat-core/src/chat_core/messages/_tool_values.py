@@ -115,7 +115,7 @@ def require_zone(at: datetime | None) -> None:
     """Raise `UsageError` if `at` is not a time with a time zone. `None` is accepted."""
     if at is None:
         return
-    if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(at, datetime):
         msg = f"a time must be a datetime with a time zone, not {at!r}"
         raise UsageError(msg)
     if at.utcoffset() is None:
@@ -244,7 +244,7 @@ def canonical_arguments(value: object, call: FunctionCall) -> Mapping[str, objec
     return json_object(value, "canonical")
 
 
-def missing_tool(id: object, known: int, pending: Sequence[Tool]) -> KeyError | UsageError:  # noqa: A002 - a tool's field
+def missing_tool(id: object, known: int, pending: Sequence[Tool]) -> KeyError | UsageError:
     """Return the error for an id that matches no tool call of the conversation.
 
     Args:

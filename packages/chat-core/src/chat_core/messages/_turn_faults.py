@@ -119,7 +119,7 @@ def require_content(content: object, make: MakeMessages) -> None:
         hint = ": for messages in the format of OpenAI, call Messages.from_dicts()" if isinstance(content, dict) else ""
         msg = f"Messages() takes contents, such as Content.of('user', '…'), not {content!r}{hint}"
         raise UsageError(msg)
-    if content.extra is not None and not isinstance(content.extra, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if content.extra is not None and not isinstance(content.extra, Mapping):
         raise argument_error("extra", "a JSON object or None", content.extra)
     for turn in content.turns:
         if type(turn) is not Turn or not turn.owned:  # a history has thousands of owned turns

@@ -293,7 +293,7 @@ class Content:
 
 
 def _read_client_tools(items: ClientToolObjects) -> tuple[Mapping[str, object], ...]:
-    if not isinstance(items, Iterable) or isinstance(items, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(items, Iterable) or isinstance(items, Mapping):
         raise argument_error("client_tools", "a list of JSON objects", cast("object", items))
     return tuple([json_object(item, "a client tool") for item in items])
 

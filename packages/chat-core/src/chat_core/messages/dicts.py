@@ -37,7 +37,7 @@ def read_dicts(messages: Iterable[Mapping[str, object]], /) -> Iterator[tuple[Ro
     Raises:
         UsageError: a message is malformed, has a field that a turn cannot hold, or is a tool result without a call.
     """
-    if not isinstance(messages, Iterable) or isinstance(messages, (str, bytes, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(messages, Iterable) or isinstance(messages, (str, bytes, Mapping)):
         expected = "a list of dicts, such as [{'role': 'user', 'content': '…'}]"
         raise argument_error("messages", expected, cast("object", messages))
     items: list[object] = list(messages)

@@ -83,7 +83,7 @@ class FunctionCall:
         arguments: object = self.arguments
         if isinstance(arguments, FrozenDict):
             return
-        if type(arguments) is not dict and not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if type(arguments) is not dict and not isinstance(arguments, Mapping):
             raise argument_error("arguments", "a JSON object, such as {'city': 'Berlin'}", arguments)
         try:
             object.__setattr__(self, "arguments", freeze(self.arguments))
@@ -160,7 +160,7 @@ class FunctionCall:
             raise UsageError(msg) from error
         return value
 
-    def shown(self, arguments: Mapping[str, object], id: str, context: CallContext) -> FunctionCall:  # noqa: A002
+    def shown(self, arguments: Mapping[str, object], id: str, context: CallContext) -> FunctionCall:
         """Return a copy of this call with its validated arguments and context, as a strategy receives it.
 
         Args:

@@ -70,7 +70,7 @@ class Grant:
             require_time("revoked_at", self.revoked_at)
         if type(self.tools) is not tuple or not all(type(name) is str for name in self.tools):
             raise argument_error("tools", "a tuple of names of tools, such as ('pay',)", self.tools)
-        if self.extra is not None and not isinstance(self.extra, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if self.extra is not None and not isinstance(self.extra, Mapping):
             raise argument_error("extra", "a JSON object or None", self.extra)
 
     def covers(self, tools: Sequence[str], now: datetime, *of: str | None) -> bool:
@@ -130,7 +130,7 @@ def _require_grant(grant: object) -> Grant:
 
 
 def _index_by_id(grants: Iterable[Grant]) -> dict[str, Grant]:
-    if not isinstance(grants, (list, tuple, Iterable)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(grants, (list, tuple, Iterable)):
         raise argument_error("grants", "a list of Grant objects", cast("object", grants))
     return {_require_grant(grant).id: grant for grant in grants}
 
@@ -150,22 +150,22 @@ class Grants:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __getitem__(self, id: str) -> Grant:  # noqa: A002 - as in `Grant`
+    def __getitem__(self, id: str) -> Grant:
         """Return the grant with the given id. Raise `KeyError` if there is none."""
         return self._by_id[id]
 
-    def __contains__(self, id: object) -> bool:  # noqa: A002 - as in `Grant`
+    def __contains__(self, id: object) -> bool:
         return id in self._by_id
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Grants) and self._by_id == other._by_id
 
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # `object` has a method
 
     def __repr__(self) -> str:
         return f"Grants({[*self]!r})"
 
-    def revoke(self, id: str, *, by: str | None = None, at: datetime | None = None) -> Grant:  # noqa: A002 - as in `Grant`
+    def revoke(self, id: str, *, by: str | None = None, at: datetime | None = None) -> Grant:
         """Revoke a grant, and return it. Calls that it approved and that have not started need another approval.
 
         A grant can be revoked at any time, even during a run. Revoking it again changes nothing.

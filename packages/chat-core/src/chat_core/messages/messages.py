@@ -116,7 +116,7 @@ class Messages(ViewedTurns):
             ConversationBusyError: a run is using these messages.
             UsageError: `content` is not a `Content`.
         """
-        if not isinstance(content, Content):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(content, Content):
             msg = f"push() takes a Content, not {content!r}: for text, call messages.user('…')"
             raise UsageError(msg)
         self._require_resolved("push()")
@@ -348,7 +348,7 @@ class Messages(ViewedTurns):
             raise argument_error("tools", "a sequence of tool calls of this conversation", tools) from error
         return self._state.before_calls(self._turns, ids)
 
-    def tool(self, id: str, *path: str) -> Tool:  # noqa: A002 - the field's own name
+    def tool(self, id: str, *path: str) -> Tool:
         """Return the tool call with the given id.
 
         Args:

@@ -146,7 +146,7 @@ class File:
         """
         if isinstance(data, (bytearray, memoryview)):
             data = bytes(data)
-        elif not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        elif not isinstance(data, bytes):
             raise argument_error("data", "bytes, such as text.encode() or path.read_bytes()", data)
         require_optional_text(mime=mime, name=name)
         found = mime or detect_mime(data, name)

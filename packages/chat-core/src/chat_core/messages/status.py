@@ -162,7 +162,7 @@ class Data:
     extra: Extra = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.type, str) or not self.type:  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(self.type, str) or not self.type:
             msg = f"the type of Data must be a string that is not empty, such as 'chart', not {self.type!r}"
             raise UsageError(msg)
 

@@ -71,7 +71,7 @@ class Tool:
         self,
         call: FunctionCall,
         *,
-        id: str = "",  # noqa: A002 - the field's own name
+        id: str = "",
         call_id: str | None = None,
         status: ToolStatus | None = None,
         canonical: Mapping[str, object] | None = None,

@@ -127,7 +127,7 @@ class View:
 
     def tokens_of(self, chosen: View) -> int:
         """Return the estimated number of tokens in a view that a policy may choose, such as `View(offset)`."""
-        if not isinstance(chosen, View):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(chosen, View):
             raise argument_error("chosen", "a View, such as View(offset)", chosen)
         return self._require_timeline.tokens_of(chosen)
 

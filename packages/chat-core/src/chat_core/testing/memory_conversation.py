@@ -49,12 +49,12 @@ class MemoryConversation:
         self,
         messages: Messages | None = None,
         *,
-        id: str = "memory",  # noqa: A002 - named as the attribute
+        id: str = "memory",
         owner: str | None = None,
         renew_every: float | None = None,
         on_call: Callable[[Call], None] | None = None,
     ) -> None:
-        if messages is not None and not isinstance(messages, Messages):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if messages is not None and not isinstance(messages, Messages):
             raise argument_error("messages", "Messages or None", messages)
         self._messages = messages if messages is not None else Messages()
         self._id = id

@@ -172,7 +172,7 @@ class MockTransport:
             UsageError: no scripted response is left.
         """
         answer = await self._next_answer(request, streamed=True)
-        if not 200 <= answer.status < 300:  # noqa: PLR2004  # the 2xx statuses
+        if not 200 <= answer.status < 300:
             body = b"".join([chunk async for chunk in _iterate_chunks(answer)])
             msg = f"{request.method} {request.host} returned status {answer.status}"
             raise TransportError("status", msg, status=answer.status, headers=answer.headers, body=body)

@@ -53,10 +53,10 @@ class Answer:
     before: Callable[[], Awaitable[object]] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.parts, str) or not isinstance(self.parts, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if isinstance(self.parts, str) or not isinstance(self.parts, Sequence):
             raise argument_error("parts", "a list of strings, calls and parts, such as ['Hello.']", self.parts)
         for part in self.parts:
-            if not isinstance(part, (str, FunctionCall, Part)):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+            if not isinstance(part, (str, FunctionCall, Part)):
                 name, expected = "a part of an answer", "a string, a call or a part"
                 raise argument_error(name, expected, part)
 
@@ -253,7 +253,7 @@ def _to_answer(item: Scripted) -> Answer:
         return Answer(error=item)
     if isinstance(item, (str, FunctionCall)):
         return Answer((item,))
-    if not isinstance(item, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+    if not isinstance(item, Sequence):
         name, expected = "an answer", "a string, a FunctionCall, a ChatError, an Answer or a list of parts"
         raise argument_error(name, expected, item)
     return Answer(item)

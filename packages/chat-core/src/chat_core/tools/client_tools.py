@@ -45,7 +45,7 @@ class ClientTools(ToolScope[Paused]):
         self._max_tools = max_tools
         if type(max_tools) is not int:
             raise argument_error("max_tools", "a whole number", max_tools)
-        if isinstance(declarations, (str, Mapping)) or not isinstance(declarations, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if isinstance(declarations, (str, Mapping)) or not isinstance(declarations, Iterable):
             raise argument_error("declarations", "a list of JSON objects", cast("object", declarations))
         items = list(declarations)
         if len(items) > max_tools:
@@ -88,7 +88,7 @@ class ClientTools(ToolScope[Paused]):
 
 
 def _parse_declaration(declaration: Mapping[str, object]) -> RawTool:
-    if not isinstance(declaration, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - declarations of a client
+    if not isinstance(declaration, Mapping):
         raise argument_error("declarations", "a list of JSON objects", cast("object", [declaration]))
     name, description = declaration.get("name"), declaration.get("description")
     parameters = declaration.get("parameters", {"type": "object"})

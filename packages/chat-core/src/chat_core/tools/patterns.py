@@ -145,6 +145,6 @@ def _check_additional_properties(validator: Any, allowed: Any, instance: Any, sc
 
 
 def _validation_error(message: str) -> Any:
-    from jsonschema import ValidationError  # noqa: PLC0415
+    from jsonschema import ValidationError  # noqa: PLC0415 - most tools are functions
 
     return ValidationError(message)

@@ -67,7 +67,7 @@ class SchemaChecker:
 
     def problems(self, document: object, /) -> list[str]:
         """Validate `document` and return up to 100 problems, each with its path. The list is empty if none is found."""
-        from jsonschema import exceptions  # noqa: PLC0415
+        from jsonschema import exceptions  # noqa: PLC0415 - most tools are functions
 
         untyped: Any = exceptions
         try:
@@ -82,8 +82,8 @@ class SchemaChecker:
 
 def _create_validator(schema: JsonSchema, resources: Mapping[str, JsonSchema]) -> Any:
     # Imported here: most programs declare all their tools by functions.
-    import jsonschema  # noqa: PLC0415
-    import referencing.jsonschema  # noqa: PLC0415
+    import jsonschema  # noqa: PLC0415 - most tools are functions
+    import referencing.jsonschema  # noqa: PLC0415 - most tools are functions
 
     kind = _validator_class(schema)
     try:
@@ -104,7 +104,7 @@ def _create_validator(schema: JsonSchema, resources: Mapping[str, JsonSchema]) -
 
 
 def _validator_class(schema: JsonSchema) -> Any:
-    from jsonschema import validators  # noqa: PLC0415
+    from jsonschema import validators  # noqa: PLC0415 - most tools are functions
 
     if isinstance(schema, bool) or "$schema" not in schema:
         return validators.Draft202012Validator
@@ -117,7 +117,7 @@ def _validator_class(schema: JsonSchema) -> Any:
 
 
 def _load_schema_dialects() -> Any:
-    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # noqa: PLC0415
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # noqa: PLC0415 - most tools are functions
 
     # The registry has no `retrieve` function, so an unknown URL is an error and is never fetched.
     return REGISTRY
@@ -135,7 +135,7 @@ def _reachable_schemas(resource: Any, resolver: Any, specification: Any, seen: s
     Raises:
         UsageError: a reference cannot be resolved.
     """
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - most tools are functions
 
     contents = resource.contents
     if not isinstance(contents, dict) or id(cast("object", contents)) in seen:

@@ -31,7 +31,7 @@ def close_with_event_loop(resource: LoopResource) -> None:
     """
     firstiter = sys.get_asyncgen_hooks().firstiter
     if firstiter is not None:
-        firstiter(resource)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        firstiter(resource)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - see above
 
 
 @final

@@ -243,7 +243,7 @@ class ConnectionBuilder(Generic[SettingsT]):
         By default, requests are sent over an `HttpxTransport` that the provider owns.
         """
         is_class = isinstance(transport, type)
-        if is_class or not isinstance(transport, Transport):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if is_class or not isinstance(transport, Transport):
             hint = ": create an instance of that class" if is_class else ""
             msg = f"with_transport() needs a Transport (send, stream, aclose), not {transport!r}{hint}"
             raise UsageError(msg)
@@ -301,10 +301,10 @@ def require_secret(method: str, value: str, what: str) -> str:
     Raises:
         UsageError: the secret is empty or not text.
     """
-    if value is None or (isinstance(value, str) and not value.strip()):  # pyright: ignore[reportUnnecessaryComparison, reportUnnecessaryIsInstance]
+    if value is None or (isinstance(value, str) and not value.strip()):  # pyright: ignore[reportUnnecessaryComparison] - callers without a checker
         msg = f"{method}() needs {what}, but got an empty value: check that the environment variable is set"
         raise UsageError(msg)
-    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(value, str):
         msg = f"{method}() needs {what}, not a value of type {type(value).__name__}"
         raise UsageError(msg)
     return value.strip()
@@ -338,7 +338,7 @@ def require_model(method: str, model: str) -> str:
     Raises:
         UsageError: the name is blank or not a string.
     """
-    if not isinstance(model, str) or not model.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(model, str) or not model.strip():
         msg = f"{method}() needs the name of a model, not {model!r}"
         raise UsageError(msg)
     return model
@@ -355,8 +355,8 @@ def require_url(method: str, url: str, example: str = "http://localhost:8080/v1"
     Raises:
         UsageError: the URL has no scheme or is not text. The message omits user, password and query.
     """
-    if not isinstance(url, str) or "://" not in url:  # pyright: ignore[reportUnnecessaryIsInstance]
-        shown = without_secrets(url) if isinstance(url, str) else url  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(url, str) or "://" not in url:
+        shown = without_secrets(url) if isinstance(url, str) else url
         msg = f"{method}() needs a URL like {example!r}, not {shown!r}"
         raise UsageError(msg)
     return url.strip()

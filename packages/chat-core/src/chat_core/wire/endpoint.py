@@ -146,7 +146,7 @@ class Endpoint:
         require_text(framing=framing)
         if framing not in STREAM_HEADERS:
             raise argument_error("framing", f"one of {', '.join(STREAM_HEADERS)}", framing)
-        if not isinstance(headers, tuple):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not isinstance(headers, tuple):
             msg = f"headers must be a tuple of pairs of strings, not {type(headers).__name__}"  # values may be secrets
             raise UsageError(msg)
         query = f"&{self.query[1:]}" if self.query and "?" in path else self.query

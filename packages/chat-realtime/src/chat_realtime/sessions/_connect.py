@@ -53,7 +53,7 @@ def connect(
     Raises:
         UsageError: an argument is wrong.
     """
-    if not isinstance(messages, (Messages, Conversation)):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(messages, (Messages, Conversation)):
         msg = f"connect() needs Messages or a Conversation, not {messages!r}"
         raise UsageError(msg)
     if not hasattr(model, "output_format"):

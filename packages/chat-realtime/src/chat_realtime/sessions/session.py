@@ -201,7 +201,7 @@ class RealtimeSession(Generic[PauseT_co]):
             ChatError: the connection failed.
         """
         audio = self._model.input_format
-        if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(data, (bytes, bytearray, memoryview)):
             msg = f"send_audio() needs bytes in the format {audio}, not {type(data).__name__}"
             raise UsageError(msg)
         if len(data) % audio.sample_bytes:
@@ -238,7 +238,7 @@ class RealtimeSession(Generic[PauseT_co]):
             ChatError: the connection failed.
         """
         link = self._require_link("send_text")
-        if not isinstance(text, str) or not text:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(text, str) or not text:
             msg = f"send_text() needs a string that is not empty, not {text!r}"
             raise UsageError(msg)
         await self.interrupt()

@@ -110,7 +110,7 @@ class GeminiDialect:
         """Implement `Dialect.write`."""
         return [{"serverContent": {"modelTurn": {"parts": [{"text": text}]}}}]
 
-    def end(self, response: str, calls: Mapping[str, tuple[str, str]] | None = None) -> Sequence[Json]:  # noqa: ARG002
+    def end(self, response: str, calls: Mapping[str, tuple[str, str]] | None = None) -> Sequence[Json]:  # noqa: ARG002 - the API has no IDs
         """Implement `Dialect.end`."""
         if calls:
             items = [

@@ -100,9 +100,9 @@ class Bank:
     def _decide(call: FunctionCall, _meta: None) -> Action[Paused]:
         cents = call.arguments["cents"]
         assert isinstance(cents, int)  # noqa: S101 - validated by the engine
-        if cents > 1000:  # noqa: PLR2004 - the policy of this bank
+        if cents > 1000:
             return Reject("too much")
-        return RequireApproval() if cents > 100 else Execute()  # noqa: PLR2004 - the policy of this bank
+        return RequireApproval() if cents > 100 else Execute()
 
 
 async def read_until(

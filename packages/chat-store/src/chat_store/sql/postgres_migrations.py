@@ -60,7 +60,7 @@ def migrate(
     for step in steps:
         connection.execute(step)
     connection.execute("DELETE FROM " + version_table)  # noqa: S608 - a literal
-    connection.execute("INSERT INTO " + version_table + " VALUES (%s)", (len(migrations),))  # noqa: S608
+    connection.execute("INSERT INTO " + version_table + " VALUES (%s)", (len(migrations),))  # noqa: S608 - our own names
 
 
 def _lock_tables(connection: Connection[TupleRow], schema: str, steps: Sequence[LiteralString]) -> None:
@@ -98,5 +98,5 @@ def _read_version(connection: Connection[TupleRow], schema: str, version_table: 
     query = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = %s"
     if connection.execute(query, (schema, version_table)).fetchone() is None:
         return 0
-    row = connection.execute("SELECT version FROM " + version_table).fetchone()  # noqa: S608
+    row = connection.execute("SELECT version FROM " + version_table).fetchone()  # noqa: S608 - our own names
     return 0 if row is None else int(row[0])

@@ -32,7 +32,7 @@ def migrate(
             for step in steps:
                 connection.execute(step)
         connection.execute(f"DELETE FROM {version_table}")  # noqa: S608 - a constant of the caller
-        connection.execute(f"INSERT INTO {version_table} VALUES (?)", (len(migrations),))  # noqa: S608
+        connection.execute(f"INSERT INTO {version_table} VALUES (?)", (len(migrations),))  # noqa: S608 - our own names
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -51,5 +51,5 @@ def _read_version(connection: sqlite3.Connection, version_table: str) -> int:
     query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
     if connection.execute(query, (version_table,)).fetchone() is None:
         return 0
-    row = connection.execute(f"SELECT version FROM {version_table}").fetchone()  # noqa: S608
+    row = connection.execute(f"SELECT version FROM {version_table}").fetchone()  # noqa: S608 - our own names
     return 0 if row is None else int(row[0])

@@ -157,7 +157,7 @@ async def one_of_ten_concurrent_claims_succeeds(stores: Stores) -> None:
                     outcomes.append("refused")
                 else:
                     outcomes.append("claimed")
-                if len(outcomes) == 10:  # noqa: PLR2004 - all of them
+                if len(outcomes) == 10:
                     done.set()
                 # Hold the lease until every task has tried to claim the conversation.
                 await done.wait()

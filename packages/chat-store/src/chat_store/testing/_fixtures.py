@@ -68,7 +68,7 @@ def refused(kind: type[Exception], promise: str) -> Generator[None]:
 
 
 def call(
-    id: str,  # noqa: A002 - the field's own name
+    id: str,
     *,
     expires_at: datetime | None = None,
     at: datetime | None = None,

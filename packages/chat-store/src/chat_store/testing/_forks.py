@@ -37,7 +37,7 @@ async def a_fork_begins_with_the_first_turns(stores: Stores) -> None:
         require([job.key for job in await there.jobs(conversation=name)] == ["2"], "the copy has its own jobs")
         require([item.event for item in await there.history(name)] == ["created"], "the copy has a history of its own")
         whole = await there.fork("old", new_id="whole")
-        require(len((await here.load(whole)).messages) == 3, "without a number, all turns are copied")  # noqa: PLR2004
+        require(len((await here.load(whole)).messages) == 3, "without a number, all turns are copied")
         require((await here.load("old")).messages.to_json() == before, "the original does not change")
         with refused(ConversationExistsError, "a fork does not replace a stored conversation"):
             await there.fork("old", 1, new_id="whole")

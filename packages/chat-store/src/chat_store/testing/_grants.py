@@ -66,7 +66,7 @@ async def a_grant_is_revoked_during_a_run(stores: Stores) -> None:
 
             run.messages.tool("b").start(stores.clock())
             _approve_under(run.messages, "c", grant)
-            for id, stored in (("b", Approved), ("c", Pending)):  # noqa: A001 - the field's own name
+            for id, stored in (("b", Approved), ("c", Pending)):
                 with refused(ConflictError, f"the call {id} cannot use a grant that was revoked"):
                     await run.write_tool((id,), run.messages.tool(id))
                 require(isinstance(run.messages.tool(id).status, stored), "the run continues with the stored state")
@@ -120,7 +120,7 @@ def _approve_with_grant(stores: Stores, messages: Messages, *path: str) -> Grant
     return approve_with_grant(messages, path, until=stores.clock.after(days=1), by="ana", at=stores.clock())
 
 
-def _approve_under(messages: Messages, id: str, grant: Grant) -> None:  # noqa: A002 - the field's own name
+def _approve_under(messages: Messages, id: str, grant: Grant) -> None:
     """Approve a call as a run does if a grant covers the call."""
     tool = messages.tool(id)
     tool.approve(by=grant.by, at=grant.at)

@@ -171,7 +171,7 @@ async def a_run_that_died_in_an_inner_chat_is_taken_over(stores: Stores) -> None
             except LeaseLostError:
                 pass
             else:
-                require(False, "a run that lost its lease during an inner chat raises LeaseLostError")  # noqa: FBT003
+                require(False, "a run that lost its lease during an inner chat raises LeaseLostError")  # noqa: FBT003 - the line must not be reached
         async with there.open("chat") as last:
             outcome = await _build_office_chat(effects).complete(last)
         require(isinstance(outcome, ChatResponse), "the chat continues to its answer")

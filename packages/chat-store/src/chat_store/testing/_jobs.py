@@ -45,7 +45,7 @@ async def a_turn_is_stored_with_its_job(stores: Stores) -> None:
         name = await here.create(Messages.from_user("One."))
         old = await there.load(name)
         await here.apply(name, old.revision, turns=[("user", Turn([Text("Two.")]))], jobs=[Job("run", "2")])
-        require(len((await there.load(name)).messages[0].turns) == 2, "the turn follows the first turn")  # noqa: PLR2004
+        require(len((await there.load(name)).messages[0].turns) == 2, "the turn follows the first turn")
         with refused(ConflictError, "a turn does not follow an old revision"):
             await there.apply(name, old.revision, turns=[("user", Turn([Text("Late.")]))], jobs=[Job("run", "3")])
         require(await _job_keys(there) == ["2"], "the job of a refused turn is not queued")
@@ -95,7 +95,7 @@ async def one_of_ten_workers_takes_a_job(stores: Stores) -> None:
         async def work() -> None:
             async with stores.open() as store, store.take_job("index") as job:
                 taken.append(job is not None)
-                if len(taken) == 10:  # noqa: PLR2004 - all of them
+                if len(taken) == 10:
                     done.set()
                 await done.wait()
 
@@ -136,7 +136,7 @@ async def a_job_that_fails_is_tried_again(stores: Stores) -> None:
         with refused(OSError, "the error of the block is raised"):
             await _fail_job(here)
         (job,) = await there.jobs(state="failed")
-        require(job.attempts == 3, "after the last attempt, the job has failed")  # noqa: PLR2004
+        require(job.attempts == 3, "after the last attempt, the job has failed")
         stores.clock.advance(days=1)
         require(await _complete_next_job(there) is None, "a job that has failed is not tried again")
 
@@ -149,7 +149,7 @@ async def a_job_of_a_dead_worker_is_taken_over(stores: Stores) -> None:
             async with here.take_job("run"):
                 stores.clock.advance(hours=1)
                 async with there.take_job("run") as job:
-                    require(job is not None and job.attempts == 2, "another worker takes the job over")  # noqa: PLR2004
+                    require(job is not None and job.attempts == 2, "another worker takes the job over")
         require(await _job_states(there) == ["done"], "the job of the second worker is done")
 
 
@@ -216,7 +216,7 @@ async def jobs_are_listed(stores: Stores) -> None:
         found: list[StoredJob] = []
         while page := await there.jobs(limit=1, after=found[-1].cursor if found else None):
             found += page
-            require(len(found) <= 3, "jobs(after=) lists nothing twice")  # noqa: PLR2004
+            require(len(found) <= 3, "jobs(after=) lists nothing twice")
         require([job.key for job in found] == ["1", "3", "2"], "the pages of jobs() are the whole list")
         with refused(UsageError, "jobs(after=) rejects an invalid cursor"):
             await there.jobs(after="x")

@@ -95,7 +95,7 @@ async def the_lists_are_read_in_pages(stores: Stores) -> None:
         require(found == everything, f"the pages of waiting() are the whole list {everything}, not {found}")
         stores.clock.advance(hours=3)
         due = await _list_due_ids(there)
-        require(len(due) == 2, "both conversations are due")  # noqa: PLR2004
+        require(len(due) == 2, "both conversations are due")
         (first,) = await there.due(limit=1)
         (second,) = await there.due(limit=1, after=first.cursor)
         require([first.conversation, second.conversation] == due, "due(after=) continues after the first conversation")

@@ -87,7 +87,7 @@ async def conversations_are_counted_and_skipped(stores: Stores) -> None:
     """`count_conversations()` counts what `conversations()` lists, and `offset` skips the first conversations."""
     name = "6b1e0a4c-5d0f-4c39-9f0e-2a7d8f6b3c11"
     async with stores.open() as here, stores.open() as there:
-        for id, owner in (("a", "ana"), (name, "ana"), (name[:-1], "ben"), (name.upper(), "ana")):  # noqa: A001
+        for id, owner in (("a", "ana"), (name, "ana"), (name[:-1], "ben"), (name.upper(), "ana")):
             await here.create(Messages(), id=id, owner=owner)
             stores.clock.advance(minutes=1)
         await here.close("a")

@@ -22,7 +22,7 @@ async def posted_turns_are_applied_once_and_in_order(stores: Stores) -> None:
                 not await there.post(name, _user_turn("Again."), key="2"), "a second post with the same key is ignored"
             )
             require(list((await there.load(name)).posted) == ["2", "3"], "load() returns the posted turns")
-            require(await run.apply_posts() == 2, "the run appends both turns")  # noqa: PLR2004
+            require(await run.apply_posts() == 2, "the run appends both turns")
             require(_message_texts(run.messages) == ["One.", "Two.", "Three."], "the turns are appended in order")
             require(await run.apply_posts() == 0, "a turn is appended once")
             require(

@@ -95,7 +95,7 @@ async def a_redacted_post_is_gone(stores: Stores) -> None:
             conversation.messages.tool("a").reject("no")
         async with there.open(name) as conversation:
             await conversation.claim()
-            require(await conversation.apply_posts() == 2, "a run appends both turns")  # noqa: PLR2004
+            require(await conversation.apply_posts() == 2, "a run appends both turns")
         messages = (await here.load(name)).messages
         require(
             [turn.text for turn in messages[-1].turns] == ["[redacted]", "Other."],
@@ -160,7 +160,7 @@ async def a_redaction_needs_an_existing_target(stores: Stores) -> None:
         require(events == ["created", "redacted"], f"a second redaction removes nothing, so it is not {events}")
 
 
-def _create_waiting_call(id: str) -> Tool:  # noqa: A002 - the field's own name
+def _create_waiting_call(id: str) -> Tool:
     tool = Tool(FunctionCall("pay", {"card": _CARD}), id=id)
     tool.await_approval()
     return tool

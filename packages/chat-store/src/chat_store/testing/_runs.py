@@ -128,7 +128,7 @@ async def one_of_ten_concurrent_runs_resumes_a_pause(stores: Stores) -> None:
 
     def end(outcome: str) -> None:
         outcomes.append(outcome)
-        if len(outcomes) == 9:  # noqa: PLR2004 - all but the one that runs
+        if len(outcomes) == 9:
             done.set()
 
     async def body() -> None:

@@ -199,7 +199,7 @@ class AGUIEncoder:
 
     def _open_message(self, kind: str) -> bytes:
         is_text = kind == "TEXT_MESSAGE"
-        id = self._current_id() if is_text else reasoning_id(self._current_id())  # noqa: A001 - the field's own name
+        id = self._current_id() if is_text else reasoning_id(self._current_id())
         self._open = (kind, id)
         fields = {"type": f"{kind}_CONTENT", "messageId": id}
         self._delta_prefix = b'data: %b,"delta":' % dump_bytes(fields)[:-1]
@@ -210,7 +210,7 @@ class AGUIEncoder:
         """Return the end event of the text or reasoning message that is being sent, or empty bytes."""
         if self._open is None:
             return b""
-        kind, id = self._open  # noqa: A001 - the field's own name
+        kind, id = self._open
         self._open = None
         end = _encode_event(f"{kind}_END", messageId=id)
         return end if kind == "TEXT_MESSAGE" else end + _encode_event("REASONING_END", messageId=id)
@@ -270,7 +270,7 @@ class AGUIEncoder:
     def _encode_call_ends(self) -> bytes:
         ids = [call.call_id for call in self._calls.values() if call.call_id is not None]
         self._calls = {}
-        return b"".join([_encode_event("TOOL_CALL_END", toolCallId=id) for id in ids])  # noqa: A001 - the field's own name
+        return b"".join([_encode_event("TOOL_CALL_END", toolCallId=id) for id in ids])
 
     def _owner_id(self, tool: Tool) -> str:
         turns = messages_of(self._target).turns
@@ -468,9 +468,9 @@ def _encode_data_event(tool: Tool, event: ToolData) -> bytes:
     return _encode_event("CUSTOM", name="tool_data", value=value)
 
 
-def _encode_file_event(id: str, file: object) -> bytes:  # noqa: A002 - the field's own name
+def _encode_file_event(id: str, file: object) -> bytes:
     return _encode_event("CUSTOM", name="file", value={"messageId": id, "file": file})
 
 
-def _encode_event(type: str, more: Mapping[str, object] | None = None, /, **fields: object) -> bytes:  # noqa: A002
-    return b"data: %b\n\n" % dump_bytes({"type": type, **(more or {}), **fields})
+def _encode_event(event_type: str, more: Mapping[str, object] | None = None, /, **fields: object) -> bytes:
+    return b"data: %b\n\n" % dump_bytes({"type": event_type, **(more or {}), **fields})

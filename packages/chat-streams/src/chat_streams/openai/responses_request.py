@@ -147,7 +147,7 @@ def _read_session(fields: Fields) -> tuple[str, int | None, bool]:
         raise ClientInputError("invalid_request", msg)
     if previous is not None:
         session, dot, start = require_text(fields, "previous_response_id").removeprefix(RESPONSE_PREFIX).rpartition(".")
-        if not dot or not session or not start.isascii() or not start.isdigit() or len(start) > 9:  # noqa: PLR2004
+        if not dot or not session or not start.isascii() or not start.isdigit() or len(start) > 9:  # noqa: PLR2004 - larger than any number of turns
             raise ClientInputError("invalid_request", f"There is no response {previous!r}.")
         return session, int(start), False
     if conversation is None:

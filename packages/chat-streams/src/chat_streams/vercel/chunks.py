@@ -76,7 +76,7 @@ def waiting_fields(wait: Wait) -> Json:
     return fields
 
 
-def outcome_chunks(id: str, tool: Tool) -> bytes:  # noqa: A002 - the protocol's name
+def outcome_chunks(id: str, tool: Tool) -> bytes:
     """Return the chunks for the outcome of a resolved call.
 
     Args:

@@ -158,7 +158,7 @@ class VercelEncoder:
         self._block = block
         if block == "text":
             self._texts.append(self._block_count)
-        id = str(self._block_count)  # noqa: A001 - the protocol's name
+        id = str(self._block_count)
         self._prefix = f'data: {{"type":"{block}-delta","id":"{id}","delta":'.encode()
         return before + chunk(f"{block}-start", id=id)
 
@@ -225,16 +225,16 @@ class VercelEncoder:
         before = b""
         if event.index not in self._inputs:
             before = self._begin_step() + self._separate_next_text()
-            id = event.call_id if event.call_id and event.name and self._is_unused(event.call_id) else None  # noqa: A001
+            id = event.call_id if event.call_id and event.name and self._is_unused(event.call_id) else None
             self._inputs[event.index] = id
             if id is not None:
                 before += chunk("tool-input-start", toolCallId=id, toolName=event.name)
-        id = self._inputs[event.index]  # noqa: A001
+        id = self._inputs[event.index]
         if id is None or not event.arguments:
             return before
         return before + chunk("tool-input-delta", toolCallId=id, inputTextDelta=event.arguments)
 
-    def _is_unused(self, id: str) -> bool:  # noqa: A002
+    def _is_unused(self, id: str) -> bool:
         """Return whether no other call has this id. A repeated id is replaced when the turn is appended."""
         try:
             self._messages.tool(id)
@@ -246,7 +246,7 @@ class VercelEncoder:
         return self._begin_step() + self._separate_next_text() + self._encode_input_available(event.tool)
 
     def _encode_input_available(self, tool: Tool) -> bytes:
-        id = call_id((*self._path, tool.id))  # noqa: A001
+        id = call_id((*self._path, tool.id))
         self._shown.add(id)
         nested = {"dynamic": True} if self._path else {}
         arguments = tool.effective_arguments
@@ -262,7 +262,7 @@ class VercelEncoder:
 
     def _encode_progress(self, event: ToolProgress) -> bytes:
         value = event.to_dict()["value"]
-        id = call_id((*self._path, event.tool.id))  # noqa: A001
+        id = call_id((*self._path, event.tool.id))
         return self._encode_tool_input(event.tool) + chunk(
             "tool-output-available", toolCallId=id, output=value, preliminary=True
         )

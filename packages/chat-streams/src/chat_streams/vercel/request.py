@@ -148,7 +148,7 @@ def _is_stored_failure(messages: Messages, result: PostedResult) -> bool:
     return result.error is not None and tool is not None and isinstance(tool.status, (Failed, Rejected))
 
 
-def _find_tool(messages: Messages, id: str) -> Tool | None:  # noqa: A002 - the field's own name
+def _find_tool(messages: Messages, id: str) -> Tool | None:
     try:
         return messages.tool(id)
     except KeyError:

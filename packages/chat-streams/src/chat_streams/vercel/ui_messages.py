@@ -152,7 +152,7 @@ def _inner_tools(tool: Tool) -> Sequence[Tool]:
     return [inner for content in tool.inner for inner in content.tools]
 
 
-def _part_chunks(id: str, part: Json) -> Iterator[bytes]:  # noqa: A002 - the protocol's name
+def _part_chunks(id: str, part: Json) -> Iterator[bytes]:
     kind = str(part["type"])
     if kind == "step-start":
         yield chunk("start-step")
