@@ -368,10 +368,11 @@ def test_argument_that_is_not_json_raises(value: object) -> None:
         arguments_of(tool).values({"value": value})
 
 
-def test_argument_with_a_name_that_is_not_text_raises() -> None:
+@pytest.mark.parametrize("name", [("value",), b"value"])
+def test_argument_with_a_name_that_is_not_text_raises(name: object) -> None:
     def tool(value: Any) -> None: ...
 
-    arguments: Any = {("value",): 1}
+    arguments: Any = {name: 1}
     with pytest.raises(InvalidArgumentsError, match="not JSON"):
         arguments_of(tool).values(arguments)
 

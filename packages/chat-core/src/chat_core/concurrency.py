@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import anyio
 from anyio import CancelScope, CapacityLimiter, to_thread
-from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled
 
 T = TypeVar("T")
 
@@ -51,13 +51,18 @@ async def finish_in_thread(work: Callable[[], T]) -> T:
     return done[0]
 
 
-def is_cancelled() -> bool:
+def is_cancelled(token: EventLoopToken | None = None) -> bool:
     """Return whether the current task is being cancelled from outside.
 
     On asyncio, awaiting another task that was cancelled also raises `CancelledError`. In that case, this function
     returns False. On trio, a cancellation always comes from outside.
+
+    Args:
+        token: token of the running event loop. With it, anyio does not detect the event loop, which takes as long as
+            the rest of this check.
     """
-    if anyio.current_effective_deadline() == -math.inf:
+    backend = anyio if token is None else token.backend_class
+    if backend.current_effective_deadline() == -math.inf:
         return True
     try:
         task = asyncio.current_task()

@@ -32,8 +32,9 @@ _MAX_INTEGER: Final = 10**MAX_DIGITS - 1
 _MIN_INTEGER: Final = -_MAX_INTEGER
 _TEXT_TYPES: Final = (str, type(None))
 _TEXT_KEYS: Final = frozenset({str})
+FLAT_TYPES: Final = frozenset({str, bool, int, type(None)})
+"""Types of parsed JSON that contain no other values and are finite."""
 _PLAIN_TYPES: Final = frozenset({str, bool, type(None)})
-_FINITE_TYPES: Final = frozenset({str, bool, int, type(None)})
 _MANY: Final = 10_000
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -103,7 +104,7 @@ def is_finite(value: object) -> bool:
                 return False
         elif isinstance(item, (dict, list)):
             members: Any = item.values() if isinstance(item, dict) else item  # pyright: ignore[reportUnknownVariableType] - JSON
-            if not _FINITE_TYPES.issuperset(map(type, members)):
+            if not FLAT_TYPES.issuperset(map(type, members)):
                 pending.extend(members)
     return True
 

@@ -275,7 +275,7 @@ class ToolPass(Generic[PauseT]):
         error: BaseException | None = None
         self._started.add(tool.id)
         try:
-            if not self._closed and not is_cancelled():
+            if not self._closed and not is_cancelled(self._loop_and_thread[0]):
                 await self._start_and_run(ready)
         except anyio.get_cancelled_exc_class():
             self._interrupted = True

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
-from itertools import product
-from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, cast
 
@@ -44,16 +42,6 @@ _OPTIONAL_OPAQUE: Final = (Opaque, NoneType)
 _NUMBERS: Final = frozenset({int, float})
 _OBJECT: Final = (dict, Mapping)
 _OPTIONAL_OBJECT: Final = (dict, Mapping, NoneType)
-
-_call_fields = attrgetter(
-    "id", "call.id", "call.name", "call.arguments", "call.problem", "call.opaque", "call.extra", "call_id", "call.raw"
-)
-_USUAL_CALLS: Final = frozenset(
-    (str, str, str, FrozenDict, NoneType, NoneType, NoneType, *others) for others in product(_OPTIONAL_TEXT, repeat=2)
-)
-"""Types of `_call_fields()` in most tool calls."""
-_engine_fields = attrgetter("canonical", "edited", "decisions", "idempotency_key", "attempts", "revision", "extra")
-"""Fields of a tool call that are empty until the engine sets them."""
 
 _FIELDS: Final[dict[type, tuple[tuple[str, tuple[type, ...]], ...]]] = {
     Turn: (
@@ -187,10 +175,17 @@ def find_turn_fault(turn: Turn, make: MakeMessages, *, of_provider: bool = True)
 
 def _is_usual_call(tool: Tool) -> bool:
     """Return whether a tool call has only common fields with valid values. This check is fast."""
+    call = tool.call
     return (
-        type(tool.call) is FunctionCall
-        and tuple(map(type, _call_fields(tool))) in _USUAL_CALLS
-        and find_fault(tool.call.arguments, MOST_LEVELS) is None
+        type(call) is FunctionCall
+        and type(call.arguments) is FrozenDict
+        and type(tool.id) is type(call.id) is type(call.name) is str
+        and (tool.call_id is None or type(tool.call_id) is str)
+        and (call.raw is None or type(call.raw) is str)
+        and call.problem is None
+        and call.opaque is None
+        and call.extra is None
+        and find_fault(call.arguments, MOST_LEVELS) is None  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] - JSON
         and _is_new(tool)
     )
 
@@ -263,10 +258,16 @@ def _write_nothing(inner: object) -> dict[str, object]:
 
 def _is_new(tool: Tool) -> bool:
     """Return whether a tool call is new, so that the engine has not yet set its decisions, attempts or other fields."""
-    return (
-        not any(_engine_fields(tool))
-        and (tool.status is NEW_CALL or tool.status == NEW_CALL)
-        and tool.inner_usage is NO_USAGE
+    status = tool.status
+    return (status is NEW_CALL or status == NEW_CALL) and not (
+        tool.canonical
+        or tool.edited
+        or tool.decisions
+        or tool.idempotency_key
+        or tool.attempts
+        or tool.revision
+        or tool.extra
+        or tool.inner_usage is not NO_USAGE
     )
 
 

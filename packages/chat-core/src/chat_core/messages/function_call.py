@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from inspect import isroutine
-from typing import TYPE_CHECKING, Self, cast, final
+from typing import TYPE_CHECKING, Any, Self, cast, final
 
 from typing_extensions import TypeForm, TypeVar
 
@@ -14,7 +14,7 @@ from chat_core import model_texts
 from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenDict, freeze
-from chat_core.json import dumps, is_finite, loads_limited
+from chat_core.json import FLAT_TYPES, dumps, is_finite, loads_limited
 from chat_core.messages.parts import Extra, Opaque, Recalled
 from chat_core.messages.status import Decision
 from chat_core.run_context import NO_RUN, RunContext
@@ -115,7 +115,9 @@ class FunctionCall:
         except (AttributeError, TypeError) as error:
             raise argument_error("raw", "the text of a JSON object", raw) from error
         try:
-            value = loads_limited(raw)
+            value: Any = loads_limited(raw)
+            if value.__class__ is dict and FLAT_TYPES.issuperset(map(type, value.values())):
+                return cls(name, FrozenDict(value), raw=raw, opaque=opaque)  # most calls, without further checks
             if not is_finite(value):
                 json.dumps(value, allow_nan=False)
         except ValueError as error:

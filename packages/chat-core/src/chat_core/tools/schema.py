@@ -24,18 +24,19 @@ from pydantic.errors import (
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticUndefined, to_jsonable_python
+from pydantic_core import PydanticUndefined, to_json, to_jsonable_python
 from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic requires these before Python 3.12
 
 from chat_core import model_texts
 from chat_core.errors import UsageError
 from chat_core.frozen import FrozenDict
-from chat_core.json import dumps
+from chat_core.json import FLAT_TYPES, dumps
 from chat_core.tools.definition import InvalidArgumentsError
 from chat_core.tools.problems import format_problems, path_of, truncated_json
 from chat_core.tools.signature import EMPTY, Parameter
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+_KEYS = frozenset({str})
 _MISSING = object()
 _UNUSABLE = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, TypeError, NameError)
 _SECTIONS = re.compile(r"^\s*(?:Args|Arguments|Parameters|Params|Returns?|Yields|Raises|Examples?)\s*:", re.MULTILINE)
@@ -172,7 +173,7 @@ class Arguments:
 
     def _read_arguments(self, arguments: Mapping[str, object]) -> dict[str, object]:
         try:
-            text = _encode(dict(arguments)).encode()
+            text = _encode_arguments(arguments)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidArgumentsError(model_texts.arguments_not_json(error)) from error
         try:
@@ -192,14 +193,14 @@ class Arguments:
             InvalidArgumentsError: `arguments` do not satisfy the schema.
         """
         value = self._read_arguments(arguments)
-        if _is_unchanged(value, arguments):
-            # The received values. Nested values are read-only.
-            ordered = {name: arguments[name] for name in self._wire_names if name in arguments}
-            if not _PLAIN.issuperset(map(type, ordered.values())):
-                return ordered
-            plain = Plain(ordered)
+        types = [*map(type, value.values())]
+        if _PLAIN.issuperset(types) and value == arguments and types == [type(arguments[name]) for name in value]:
+            plain = Plain(value)
             plain.read_by = self
             return plain
+        if _is_unchanged(value, arguments):
+            # The received values, because nested values are read-only there.
+            return {name: arguments[name] for name in value}
         written = self._dump_arguments(value)
         if written is None:
             written = dict(arguments)
@@ -250,6 +251,15 @@ def _create_adapter(fields: dict[str, Any], names: Mapping[str, object], owner: 
         msg = f"{owner} has a parameter whose type pydantic cannot check: {error}"
         raise UsageError(msg) from error
     return adapter
+
+
+def _encode_arguments(arguments: Mapping[str, object]) -> bytes:
+    if FLAT_TYPES.issuperset(map(type, arguments.values())) and _KEYS.issuperset(map(type, arguments)):
+        try:
+            return to_json(dict(arguments))  # three times as fast, and equal for these types
+        except ValueError:
+            pass  # a lone surrogate, which the standard library reports as before
+    return _encode(dict(arguments)).encode()
 
 
 def _key_order(key: str) -> tuple[int, str]:
