@@ -64,6 +64,11 @@ class ViewedTurns:
         self._chosen = chosen
 
     @property
+    def turns(self) -> Sequence[tuple[Role, Turn]]:
+        """All turns with their roles, in order, as they are stored. `live_turns` omits what a rewind removed."""
+        return tuple(self._turns)
+
+    @property
     def recalled(self) -> Sequence[Recalled]:
         """Notes from a memory that the model receives, oldest first. Each belongs to the message after it."""
         return self._get_timeline().recalled_from(self.view().offset) if self._has_view_turns else ()

@@ -310,11 +310,6 @@ class Messages(ViewedTurns):
         return self._contents_tuple
 
     @property
-    def turns(self) -> Sequence[tuple[Role, Turn]]:
-        """All turns with their roles, in order, as they are stored. `live_turns` omits what a rewind removed."""
-        return tuple(self._turns)
-
-    @property
     def last(self) -> Content | None:
         """Last content, or `None` if the conversation is empty."""
         return self._contents[-1] if self._contents else None
