@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
+from chat_service._openapi_parts import (
+    IDEMPOTENCY_KEY,
+    OBJECT,
+    TEXT,
+    Json,
+    array,
+    describe_body,
+    describe_problem,
+    json_content,
+    parameter,
+    reference,
+)
 from chat_service.problems import CODES
 
-Json: TypeAlias = dict[str, object]
-
-_TEXT: Final[Json] = {"type": "string"}
 _ID: Final[Json] = {"type": "string", "minLength": 1}
-_OBJECTS: Final[Json] = {"type": "array", "items": {"type": "object"}}
+_OBJECTS: Final[Json] = array(OBJECT)
 _OPTIONAL_OBJECTS: Final[Json] = {"type": ["array", "null"], "items": {"type": "object"}}
 _FLAG: Final[Json] = {"type": ["boolean", "null"]}
 _EVENT: Final[Json] = {
     "description": "Each event of the stream.",
     "type": "object",
-    "properties": {"event": _TEXT, "data": {"type": "string"}},
+    "properties": {"event": TEXT, "data": {"type": "string"}},
     "required": ["data"],
 }
 SCHEMAS: Final[Json] = {
@@ -25,14 +34,14 @@ SCHEMAS: Final[Json] = {
         "type": "array",
         "items": {
             "type": "object",
-            "properties": {"id": _TEXT, "role": {"enum": ["user", "assistant"]}, "parts": _OBJECTS},
+            "properties": {"id": TEXT, "role": {"enum": ["user", "assistant"]}, "parts": _OBJECTS},
             "required": ["id", "role", "parts"],
         },
     },
     "OpenAIResponse": {
         "type": "object",
         "properties": {
-            "id": _TEXT,
+            "id": TEXT,
             "object": {"const": "response"},
             "status": {"enum": ["completed", "incomplete"]},
             "output": _OBJECTS,
@@ -41,7 +50,7 @@ SCHEMAS: Final[Json] = {
     },
     "ChatCompletion": {
         "type": "object",
-        "properties": {"id": _TEXT, "object": {"const": "chat.completion"}, "choices": _OBJECTS},
+        "properties": {"id": TEXT, "object": {"const": "chat.completion"}, "choices": _OBJECTS},
         "required": ["id", "object", "choices"],
     },
     "OpenAIError": {
@@ -49,7 +58,7 @@ SCHEMAS: Final[Json] = {
         "properties": {
             "error": {
                 "type": "object",
-                "properties": {"message": _TEXT, "type": _TEXT, "param": {"type": "null"}, "code": _TEXT},
+                "properties": {"message": TEXT, "type": TEXT, "param": {"type": "null"}, "code": TEXT},
                 "required": ["message", "type", "param", "code"],
             }
         },
@@ -76,7 +85,7 @@ _VERCEL: Final[Json] = {
     "type": "object",
     "description": "Request of useChat. The stored messages of the chat must not be changed.",
     "properties": {
-        "id": _TEXT,
+        "id": TEXT,
         "trigger": {"enum": ["submit-message", "regenerate-message"]},
         "messages": _OBJECTS,
         "tools": _OBJECTS,
@@ -87,9 +96,9 @@ _RESPONSES: Final[Json] = {
     "type": "object",
     "properties": {
         "model": {"type": "string", "description": "Name of the flow of the service."},
-        "input": {"anyOf": [_TEXT, _OBJECTS]},
+        "input": {"anyOf": [TEXT, _OBJECTS]},
         "previous_response_id": {"type": ["string", "null"]},
-        "conversation": {"anyOf": [_TEXT, {"type": "null"}, {"type": "object", "properties": {"id": _TEXT}}]},
+        "conversation": {"anyOf": [TEXT, {"type": "null"}, {"type": "object", "properties": {"id": TEXT}}]},
         "tools": _OPTIONAL_OBJECTS,
         "stream": _FLAG,
         "store": {"enum": [True, None]},
@@ -108,41 +117,21 @@ _COMPLETIONS: Final[Json] = {
     },
     "required": ["model", "messages"],
 }
-_CHAT: Final[Json] = {"in": "path", "name": "chat", "required": True, "schema": _TEXT}
-_KEY: Final[Json] = {
-    "in": "header",
-    "name": "Idempotency-Key",
-    "required": False,
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-}
+_CHAT: Final = parameter("path", "chat", TEXT)
 _REFUSALS: Final = (400, 401, 403, 404, 409, 413, 415, 429, 500)
 
 
-def _schema_reference(name: str) -> Json:
-    return {"schema": {"$ref": f"#/components/schemas/{name}"}}
-
-
 def _describe_problems(*statuses: int) -> Json:
-    return {
-        str(status): {
-            "description": CODES[status],
-            "content": {"application/problem+json": _schema_reference("Problem")},
-        }
-        for status in statuses
-    }
+    return {str(status): describe_problem(status) for status in statuses}
 
 
 def _openai_errors(*statuses: int) -> Json:
     """Return the responses for errors of OpenAI's APIs. Errors of the host check have the format of this service."""
     content: Json = {
-        "application/json": _schema_reference("OpenAIError"),
-        "application/problem+json": _schema_reference("Problem"),
+        "application/json": {"schema": reference("OpenAIError")},
+        "application/problem+json": {"schema": reference("Problem")},
     }
     return {str(status): {"description": CODES[status], "content": content} for status in statuses}
-
-
-def _describe_body(schema: Json) -> Json:
-    return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
 def _describe_response(description: str, content: Mapping[str, object]) -> Json:
@@ -154,21 +143,21 @@ def client_paths() -> Json:
     events: Json = {"text/event-stream": {"schema": _EVENT}}
     agui = _describe_response("Events of AG-UI, from RUN_STARTED to RUN_FINISHED or RUN_ERROR", events)
     vercel = _describe_response("Chunks of the UI message stream, version 1", events)
-    response = _describe_response("Response", {"application/json": _schema_reference("OpenAIResponse"), **events})
-    completion = _describe_response("Completion", {"application/json": _schema_reference("ChatCompletion"), **events})
+    response = _describe_response("Response", json_content(reference("OpenAIResponse")) | events)
+    completion = _describe_response("Completion", json_content(reference("ChatCompletion")) | events)
     own_chat: Json = {"parameters": [_CHAT]}
     return {
         "/agui": {
             "post": {
                 "summary": "Run an AG-UI agent",
-                "requestBody": _describe_body(_AGUI),
+                "requestBody": describe_body(_AGUI),
                 "responses": {"200": agui, **_describe_problems(*_REFUSALS)},
             }
         },
         "/vercel": {
             "post": {
                 "summary": "Answer a request of useChat",
-                "requestBody": _describe_body(_VERCEL),
+                "requestBody": describe_body(_VERCEL),
                 "responses": {"200": vercel, **_describe_problems(*_REFUSALS)},
             }
         },
@@ -177,7 +166,7 @@ def client_paths() -> Json:
                 "summary": "List the messages of a chat",
                 **own_chat,
                 "responses": {
-                    "200": _describe_response("Messages", {"application/json": _schema_reference("UIMessages")}),
+                    "200": _describe_response("Messages", json_content(reference("UIMessages"))),
                     **_describe_problems(401, 403, 404, 429, 500),
                 },
             }
@@ -196,15 +185,15 @@ def client_paths() -> Json:
         "/v1/responses": {
             "post": {
                 "summary": "Create a response, as OpenAI's Responses API",
-                "parameters": [_KEY],
-                "requestBody": _describe_body(_RESPONSES),
+                "parameters": [IDEMPOTENCY_KEY],
+                "requestBody": describe_body(_RESPONSES),
                 "responses": {"200": response, **_openai_errors(*_REFUSALS, 422)},
             }
         },
         "/v1/chat/completions": {
             "post": {
                 "summary": "Complete a chat without storing it, as OpenAI's Chat Completions API",
-                "requestBody": _describe_body(_COMPLETIONS),
+                "requestBody": describe_body(_COMPLETIONS),
                 "responses": {"200": completion, **_openai_errors(*_REFUSALS)},
             }
         },

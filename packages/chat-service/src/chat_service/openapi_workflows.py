@@ -3,86 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
-from chat_service.problems import CODES
+from chat_service._openapi_parts import (
+    FLAG,
+    IDEMPOTENCY_KEY,
+    OBJECT,
+    OPTIONAL_TEXT,
+    TEXT,
+    Json,
+    array,
+    describe_body,
+    describe_problem,
+    parameter,
+    record,
+    reference,
+)
 from chat_service.settings import ServiceSettings
 
-Json: TypeAlias = dict[str, object]
-
-_TEXT: Final[Json] = {"type": "string"}
-_OPTIONAL: Final[Json] = {"type": ["string", "null"]}
-_TEXTS: Final[Json] = {"type": "object", "additionalProperties": _TEXT}
+_TEXTS: Final[Json] = {"type": "object", "additionalProperties": TEXT}
 
 
-def _object(properties: Json, optional: tuple[str, ...] = ()) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in properties if name not in optional],
-    }
-
-
-def _list(item: Json) -> Json:
-    return {"type": "array", "items": item}
-
-
-_TASK: Final = _object({"id": _TEXT, "runtime": _TEXT, "dependencies": _list(_TEXT)})
-_WORKFLOW: Final[Json] = {"name": _TEXT, "description": _TEXT, "tasks": _list(_TASK), "on_event": _OPTIONAL}
-_SCHEDULE: Final = _object(
-    {"id": _TEXT, "workflow_name": _TEXT, "cron_expr": _TEXT, "timezone": _TEXT, "enabled": {"type": "boolean"}}
-)
-_STATUS: Final = _object(
+_TASK: Final = record({"id": TEXT, "runtime": TEXT, "dependencies": array(TEXT)})
+_WORKFLOW: Final[Json] = {"name": TEXT, "description": TEXT, "tasks": array(_TASK), "on_event": OPTIONAL_TEXT}
+_SCHEDULE: Final = record({"id": TEXT, "workflow_name": TEXT, "cron_expr": TEXT, "timezone": TEXT, "enabled": FLAG})
+_STATUS: Final = record(
     {
         "state": {"enum": ["open", "waiting", "completed", "failed", "timed_out", "skipped"]},
         "output": {},
-        "error": _OPTIONAL,
+        "error": OPTIONAL_TEXT,
     }
 )
-_WAITING: Final = _object(
+_WAITING: Final = record(
     {
-        "task": _TEXT,
-        "tool": _TEXT,
-        "path": _list(_TEXT),
-        "arguments": {"type": "object"},
+        "task": TEXT,
+        "tool": TEXT,
+        "path": array(TEXT),
+        "arguments": OBJECT,
         "kind": {"enum": ["approval", "schedule", "result", "interrupted"]},
         "inbox": {"type": "string", "description": "Address of the call in the inbox."},
     }
 )
 _SCHEMAS: Final[Json] = {
-    "Workflow": _object({**_WORKFLOW, "definition": _TEXT}),
-    "Workflows": _object({"workflows": _list(_object(_WORKFLOW)), "schedules": _list(_SCHEDULE), "errors": _TEXTS}),
-    "WorkflowRun": _object(
+    "Workflow": record({**_WORKFLOW, "definition": TEXT}),
+    "Workflows": record({"workflows": array(record(_WORKFLOW)), "schedules": array(_SCHEDULE), "errors": _TEXTS}),
+    "WorkflowRun": record(
         {
-            "id": _TEXT,
-            "workflow": _TEXT,
+            "id": TEXT,
+            "workflow": TEXT,
             "state": {"enum": ["running", "waiting", "completed", "failed", "timed_out", "cancelled"]},
-            "owner": {**_OPTIONAL, "description": "The user who started the run."},
+            "owner": {**OPTIONAL_TEXT, "description": "The user who started the run."},
             "input": {},
             "tasks": {"type": "object", "additionalProperties": _STATUS},
-            "waiting": _list(_WAITING),
+            "waiting": array(_WAITING),
         }
     ),
-    "WorkflowRuns": _object({"runs": _list({"$ref": "#/components/schemas/WorkflowRun"})}),
+    "WorkflowRuns": record({"runs": array(reference("WorkflowRun"))}),
 }
-
-
-def _parameter(place: str, name: str, schema: Json) -> Json:
-    return {"in": place, "name": name, "required": place == "path", "schema": schema}
 
 
 def _operation(
     summary: str, status: int, schema: str, *problems: int, body: Json | None = None, parameters: tuple[Json, ...] = ()
 ) -> Json:
     media = "text/event-stream" if schema == "events" else "application/json"
-    answer: Json = _TEXT if schema == "events" else {"$ref": f"#/components/schemas/{schema}"}
+    answer: Json = TEXT if schema == "events" else reference(schema)
     responses: Json = {str(status): {"description": summary, "content": {media: {"schema": answer}}}}
     statuses = {*problems, 401, 403, 429, 500, *((400, 413, 415) if body is not None else ())}
-    problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    responses |= {str(code): {"description": CODES[code], "content": problem} for code in sorted(statuses)}
+    responses |= {str(code): describe_problem(code) for code in sorted(statuses)}
     found: Json = {"summary": summary, "responses": responses, "parameters": [*parameters]}
     if body is not None:
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+        found["requestBody"] = describe_body(body)
     return found
 
 
@@ -93,17 +83,16 @@ def add_workflows(document: Mapping[str, object], settings: ServiceSettings) -> 
         document: the document. It is changed.
         settings: limits of the service.
     """
-    workflow, run = _parameter("path", "workflow", _TEXT), _parameter("path", "run", _TEXT)
-    key = _parameter("header", "Idempotency-Key", {"type": "string", "minLength": 1, "maxLength": 255})
-    limit = _parameter("query", "limit", {"type": "integer", "minimum": 1, "maximum": settings.max_page_size})
+    workflow, run = parameter("path", "workflow", TEXT), parameter("path", "run", TEXT)
+    limit = parameter("query", "limit", {"type": "integer", "minimum": 1, "maximum": settings.max_page_size})
     start = _operation(
         "Start a run of a workflow",
         202,
         "WorkflowRun",
         404,
         422,
-        body=_object({"input": {}}, ("input",)),
-        parameters=(workflow, key),
+        body=record({"input": {}}, ("input",)),
+        parameters=(workflow, IDEMPOTENCY_KEY),
     )
     retry = _operation(
         "Repeat tasks of a run in a new run",
@@ -111,10 +100,10 @@ def add_workflows(document: Mapping[str, object], settings: ServiceSettings) -> 
         "WorkflowRun",
         404,
         409,
-        body=_object({"from_task": _OPTIONAL}, ("from_task",)),
+        body=record({"from_task": OPTIONAL_TEXT}, ("from_task",)),
         parameters=(run,),
     )
-    name = _parameter("query", "workflow", _TEXT)
+    name = parameter("query", "workflow", TEXT)
     paths = cast("Json", document["paths"])
     paths |= {
         "/api/v1/workflows": {"get": _operation("List workflows", 200, "Workflows")},
