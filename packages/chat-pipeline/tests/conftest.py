@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from chat_pipeline.cpython import CPYTHON_LIMITS, Cpython
 from chat_pipeline.wasm import WasmLimits
 from chat_store import SqliteStore
 from dbos import DBOS
+from escape_targets import Targets
 from pipeline_world import World
 from wasm_modules import StandIn
 
@@ -58,6 +59,15 @@ def granted(tmp_path: Path) -> Path:
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     return StandIn(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def targets(tmp_path: Path) -> Generator[Targets]:
+    folder = tmp_path / "targets"
+    folder.mkdir()
+    found = Targets(folder)
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="session")

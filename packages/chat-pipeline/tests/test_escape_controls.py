@@ -1,27 +1,33 @@
 """The attempts of `test_escapes.py` work if the grant or the limit that stops them is lifted.
 
-An attempt that fails for another reason, such as a wrong address, would show nothing about the sandbox. The attempts
-with sockets and signals have no such test, because no implementation of WASI here grants them.
+An attempt that fails for another reason, such as a wrong address, would show nothing about the sandbox.
 """
 
 from __future__ import annotations
 
 import hashlib
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import wasmtime
+from chat_core import json
 from chat_core.json import JsonValue
-from chat_pipeline import FileRead, FileWrite, Folder
+from chat_pipeline import FileRead, FileWrite, Folder, _sandbox
 from chat_pipeline._compiled import compile_module, compiled_file, load_module
 from chat_pipeline._sandbox import Sandbox, make_engine
 from chat_pipeline._wasi import WasiHost
 from chat_pipeline._wasi_files import ReadOnlyFolder
+from chat_pipeline._wasi_memory import Memory
+from chat_pipeline.cpython import Cpython
 from chat_pipeline.wasm import WasmLimits
+from escape_targets import Targets
 from test_escapes import BOMBS, FILES, FORBIDDEN, LIBRARY, PATHS, PROGRAMS, touch
-from wasm_modules import EXIT, GOOD, LIMITS, PRINT, WRITE, execute, opening, other_code, printing, program
+from wasm_modules import EXIT, GOOD, LIMITS, PRINT, WASI, WRITE, call, execute, opening, other_code, printing, program
 
 pytestmark = pytest.mark.anyio
 
@@ -99,6 +105,95 @@ async def test_a_function_with_allowed_arguments_succeeds(name: str, wrong: str,
         assert "wrote no JSON" in str(error)  # noqa: PT017 - the module writes to its error output
 
 
+# --- Sockets and signals: a WASI that grants them to the modules of the attempts ------------------------------------
+
+
+def run_with_function(module: str, name: str, function: Callable[..., int]) -> object:
+    """Run a module with one function of WASI in addition to output and exit, and return its answer."""
+    engine, output = wasmtime.Engine(), bytearray()
+
+    def write(memory: Memory, _descriptor: int, buffers: int, count: int, _target: int) -> int:
+        output.extend(b"".join(memory.read(*buffer) for buffer in memory.buffers(buffers, count)))
+        return 0
+
+    def with_memory(function: Callable[..., int]) -> Callable[..., int]:
+        def call_function(caller: wasmtime.Caller, *arguments: int) -> int:
+            memory = caller["memory"]
+            assert isinstance(memory, wasmtime.Memory)
+            return function(Memory(caller, memory), *arguments)
+
+        return call_function
+
+    def exit_(_memory: Memory, number: int) -> int:
+        pytest.fail(f"the module exited with status {number}")
+
+    compiled, linker = wasmtime.Module(engine, module), wasmtime.Linker(engine)
+    functions: dict[str, Callable[..., int]] = {"fd_write": write, "proc_exit": exit_, name: function}
+    for needed in compiled.imports:
+        assert isinstance(needed.type, wasmtime.FuncType)
+        host_function = with_memory(functions[str(needed.name)])
+        linker.define_func(WASI, str(needed.name), needed.type, host_function, access_caller=True)
+    with wasmtime.Store(engine) as store:
+        start = linker.instantiate(store, compiled).exports(store)["_start"]
+        assert isinstance(start, wasmtime.Func)
+        start(store)
+    return json.loads_limited(bytes(output))
+
+
+def test_a_module_accepts_a_connection_if_its_host_grants_a_socket(targets: Targets) -> None:
+    accepted: list[socket.socket] = []
+
+    def accept(memory: Memory, _descriptor: int, _flags: int, target: int) -> int:
+        accepted.append(targets.listener.accept()[0])
+        memory.write(target, accepted[0].fileno().to_bytes(4, "little"))
+        return 0
+
+    with socket.create_connection(targets.listener.getsockname(), timeout=30) as client:
+        answer = run_with_function(FORBIDDEN["accept a connection"], "sock_accept", accept)
+        with accepted[0]:
+            assert accepted[0].getpeername() == client.getsockname()
+    assert answer == {"status": "ok", "output": "escaped"}
+
+
+def test_a_module_sends_if_its_host_grants_a_socket() -> None:
+    ours, peer = socket.socketpair()
+
+    def send(memory: Memory, _descriptor: int, buffers: int, count: int, _flags: int, target: int) -> int:
+        (data,) = [memory.read(*buffer) for buffer in memory.buffers(buffers, count)]
+        memory.write(target, ours.send(data).to_bytes(4, "little"))
+        return 0
+
+    with ours, peer:
+        answer = run_with_function(FORBIDDEN["send"], "sock_send", send)
+        assert json.loads_limited(peer.recv(1000)) == answer == {"status": "ok", "output": "escaped"}
+
+
+def test_a_module_receives_if_its_host_grants_a_socket() -> None:
+    ours, peer = socket.socketpair()
+
+    def receive(memory: Memory, _descriptor: int, buffers: int, count: int, _flags: int, target: int, _out: int) -> int:
+        ((address, size),) = memory.buffers(buffers, count)
+        data = ours.recv(size)
+        memory.write(address, data)
+        memory.write(target, len(data).to_bytes(4, "little"))
+        return 0
+
+    with ours, peer:
+        # The buffer of the attempt is the text of its answer.
+        peer.send(b'{"status":"ok","output":"receive"}')
+        answer = run_with_function(FORBIDDEN["receive"], "sock_recv", receive)
+    assert answer == {"status": "ok", "output": "receive"}
+
+
+def test_a_module_sends_a_signal_if_its_host_grants_it(targets: Targets) -> None:
+    def send_signal(_memory: Memory, number: int) -> int:
+        targets.process.send_signal(number)
+        return 0
+
+    assert run_with_function(FORBIDDEN["signal"], "proc_raise", send_signal) == {"status": "ok", "output": "escaped"}
+    assert targets.process.wait(30) == -9
+
+
 # --- Limits: the same module returns with a higher limit, or does the same a few times -------------------------------
 
 LIFTED = {
@@ -130,6 +225,13 @@ async def test_a_module_beyond_a_limit_returns_with_a_higher_limit(name: str) ->
 @pytest.mark.parametrize("name", FEW)
 async def test_a_module_that_does_the_same_within_the_limits_returns(name: str) -> None:
     assert await execute(FEW[name])
+
+
+async def test_an_answer_before_the_deadline_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, LIMITS.seconds - 0.01])
+    monkeypatch.setattr(_sandbox, "time", SimpleNamespace(monotonic=lambda: next(times)))
+
+    assert await execute(printing('{"status":"ok","output":1}')) == 1
 
 
 # --- The library of CPython: a folder that contains the path opens it ------------------------------------------------
@@ -210,26 +312,88 @@ async def test_a_folder_that_is_granted_is_read_and_written(granted: Path) -> No
     assert (granted / "in.txt").read_text() == "new"
 
 
-# --- Programs: they work in CPython without a sandbox ----------------------------------------------------------------
+# --- Programs: they work in CPython without a sandbox, or within the limits of the sandbox ---------------------------
 
-HARMLESS = [
-    "file",
-    "file over the library",
-    "list the root",
-    "working folder",
-    "environment",
-    "process",
-    "shell",
-    "thread",
-    "native code",
-    "large output",
-]
+HARMLESS: dict[str, dict[str, str]] = {
+    "file": {},
+    "file over the library": {},
+    "write a file": {},
+    "write the library": {"/usr/local/lib": "FOLDER"},
+    "list the root": {},
+    "list the library": {"/usr/local/lib": "FOLDER"},
+    "symbolic link": {"/usr/local/lib": "FOLDER"},
+    "remove the library": {"/usr/local/lib": "FOLDER"},
+    "working folder": {},
+    "environment": {},
+    "secret in the arguments": {},
+    "process": {},
+    "shell": {},
+    "fork": {},
+    "thread": {},
+    "native code": {},
+    "sleep": {"60": "0.01"},
+    "large output": {},
+    "own answer": {},
+}
+"""Programs that have no effect outside of a folder, by name, with the replacements that make them so."""
+WITHIN_THE_LIMITS: dict[str, tuple[str, JsonValue]] = {
+    "file": ("open('/usr/local/lib/python315.zip', 'rb').read(2).decode()", "PK"),
+    "endless loop": ("for _ in range(1000): pass\n'end'", "end"),
+    "memory": ("x = bytearray(1 << 24)\nlen(x)", 1 << 24),
+    "growing memory": ("x = ['x']\nfor _ in range(10): x += x\nlen(x)", 1024),
+    "recursion": ("def f(n): return n and f(n - 1)\nf(100)", 0),
+    "large output": ("'x' * 90_000", "x" * 90_000),
+    "printed output": ("for _ in range(5): print('x' * 1000)\n'end'", "end"),
+    "NaN": ("float('1.5')", 1.5),
+    "infinity": ("[1e99]", [1e99]),
+    "deep JSON": ("x = []\nfor _ in range(3): x = [x]\nx", [[[[]]]]),
+    "not JSON": ("[1]", [1]),
+    "own answer": ("import os; os.write(2, b'{}')", 2),
+    "huge number": ("10 ** 10", 10**10),
+    "huge integer": ("str(10 ** 50)", str(10**50)),
+    "regular expression": ("import re; re.match('(a+)+$', 'a' * 8 + 'b') is None", True),
+}
+"""Programs that do the same as those of `PROGRAMS` within the limits, by name, with their result."""
 
 
-def test_programs_that_fail_in_the_sandbox_work_without_it() -> None:
-    programs = [PROGRAMS[name][0] for name in HARMLESS]
-    check = "import sys\nfor text in sys.argv[1:]: exec(text, {})"
-    done = subprocess.run(
-        [sys.executable, "-c", check, *programs], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
+def start_without_sandbox(program: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", f"exec({program!r}, {{}})", "argument"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_program_that_fails_in_the_sandbox_works_without_it(targets: Targets, name: str) -> None:
+    program = PROGRAMS[name][0]
+    for old, new in HARMLESS[name].items():
+        assert old in program
+        program = program.replace(old, new)
+    process = start_without_sandbox(targets.insert_addresses(program))
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    changing = {"write a file": ["folder"], "symbolic link": ["folder"], "remove the library": ["folder"]}
+    assert targets.reached() == changing.get(name, [])
+
+
+@pytest.mark.parametrize("name", ["socket", "request"])
+def test_a_program_without_a_sandbox_connects_to_the_server(targets: Targets, name: str) -> None:
+    targets.listener.settimeout(60)
+    process = start_without_sandbox(targets.insert_addresses(PROGRAMS[name][0]))
+    with targets.listener.accept()[0] as connection:
+        connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+
+
+def test_a_program_without_a_sandbox_ends_another_process(targets: Targets) -> None:
+    process = start_without_sandbox(targets.insert_addresses(PROGRAMS["signal"][0]))
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert targets.process.wait(60) == -9
+    assert targets.reached() == ["process"]
+
+
+@pytest.mark.parametrize("name", WITHIN_THE_LIMITS)
+async def test_a_program_that_does_the_same_within_the_limits_returns(cpython: Cpython, name: str) -> None:
+    program, expected = WITHIN_THE_LIMITS[name]
+    assert name in PROGRAMS
+    assert await cpython.run(call(program)) == expected

@@ -60,6 +60,25 @@ def compile_module(folder: Path, source: Path) -> str:
     return digest
 
 
+def find_compiled(folder: Path, source: Path) -> str | None:
+    """Return the digest of a compiled module in a folder, or None if the module was not compiled completely.
+
+    Args:
+        folder: the folder of compiled modules.
+        source: the module.
+
+    Raises:
+        UsageError: another user can write the compiled module, or it is not the one that was compiled.
+        OSError: the module cannot be read.
+    """
+    file = compiled_file(folder, source)
+    recorded = file.with_suffix(".sha256")
+    if not (file.is_file() and recorded.is_file()):
+        return None
+    load_module(make_engine(), file, None)
+    return recorded.read_text(encoding="ascii")
+
+
 def load_module(engine: wasmtime.Engine, file: Path, digest: str | None) -> wasmtime.Module:
     """Load a compiled module from its file.
 
@@ -89,7 +108,7 @@ def load_module(engine: wasmtime.Engine, file: Path, digest: str | None) -> wasm
         msg = f"the compiled module {file} cannot be read: {error}"
         raise UsageError(msg) from error
     except wasmtime.WasmtimeError as error:
-        msg = f"the compiled module {file} cannot be loaded: {first_line(error)}"
+        msg = f"the compiled module {file} cannot be loaded: {first_line(error)}: remove it, and compile it again"
         raise UsageError(msg) from error
     if before != after:
         msg = f"the compiled module {file} was replaced while it was read"

