@@ -458,7 +458,8 @@ def lock(session: nox.Session) -> None:
     _configure_uv_like_pip()
     session.install("uv")
     session.run("uv", "lock", "--upgrade", "--quiet")
-    export = ("uv", "export", "--frozen", "--quiet", "--no-header", "--no-annotate", "--format=requirements-txt")
+    quiet = ("--quiet", "--no-header", "--no-annotate")
+    export = ("uv", "export", "--frozen", *quiet, "--format=requirements-txt")
     session.run(
         *export,
         "--all-packages",
@@ -470,17 +471,7 @@ def lock(session: nox.Session) -> None:
     )
     for group in GROUPS:
         session.run(*export, f"--only-group={group}", f"-orequirements/{group}.txt", silent=True)
-    compiled = (
-        "uv",
-        "pip",
-        "compile",
-        "--quiet",
-        "--no-header",
-        "--no-annotate",
-        "--generate-hashes",
-        "--universal",
-        "--no-deps",
-    )
+    compiled = ("uv", "pip", "compile", *quiet, "--generate-hashes", "--universal", "--no-deps")
     for name in ("cpython", "model"):
         session.run(*compiled, f"requirements/{name}.in", f"-orequirements/{name}.txt", silent=True)
     with_dependencies = [word for word in compiled if word != "--no-deps"]
