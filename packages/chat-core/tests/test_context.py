@@ -155,7 +155,9 @@ async def test_summary_covers_completed_steps_and_keeps_the_question() -> None:
     assert [tool.id for tool in model.asked[0].turns[2][1].tools] == ["t3"]
 
 
-@pytest.mark.parametrize("answer", [ServerError("down", status=500), Answer([" "]), Answer(["cut"], "length")])
+@pytest.mark.parametrize(
+    "answer", [ServerError("down", status=500), Answer([" "]), Answer(["cut"], "length"), Answer([WORDS * 11])]
+)
 async def test_failed_summary_falls_back_to_a_window_with_a_warning(
     answer: Answer | ServerError, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -139,7 +139,7 @@ class Summarize:
     """Context policy that asks a model to summarize the first part of a long conversation.
 
     The summary is stored with the conversation, and its token usage is added to the usage of the run. If the model
-    fails, the view is reduced for the rest of the run as by `Window(at, keep)`, and observers receive a warning.
+    fails, or if the request would still be larger than `at` with its summary, the view is reduced for the rest of the run as by `Window(at, keep)`, and observers receive a warning.
 
     Attributes:
         model: model that writes the summary. A small model is sufficient.
@@ -187,8 +187,13 @@ class Summarize:
         )
         try:
             turn = await self.model.complete(request, NO_TOOLS, self.options, None)
-            if turn.finish_reason not in {"stop", None} or not turn.text.strip():
+            text = turn.text.strip()
+            if turn.finish_reason not in {"stop", None} or not text:
                 msg = f"the model wrote no complete summary (finish reason: {turn.finish_reason})"
+                raise InvalidResponseError(msg, partial=turn)
+            if 0 <= (room := self._room_for_summary(view, size, offset)) < (tokens := estimate_text(text)):
+                # A stored summary is part of the following requests, so none of them could be sent.
+                msg = f"the model wrote a summary of about {tokens} tokens, but at={self.at} leaves room for {room}"
                 raise InvalidResponseError(msg, partial=turn)
         except ChatError as error:
             fallback = _shorten_view(view, size, self.at, self.keep, self.result_characters)
@@ -196,7 +201,13 @@ class Summarize:
                 raise
             fallback.cause = error
             return fallback
-        return Summarized(Turn([view.summary(turn.text.strip(), offset)], by="engine", metadata=turn.metadata))
+        return Summarized(Turn([view.summary(text, offset)], by="engine", metadata=turn.metadata))
+
+    def _room_for_summary(self, view: View, size: ContextSize, offset: int) -> int:
+        """Return how many tokens a summary of the turns before `offset` may have; negative if the rest does not fit."""
+        results = {tool.id for tool in view.tools_from(offset) if is_long(tool, self.result_characters)}
+        rest = View(offset, elided=results | set(view.elided), result_characters=self.result_characters)
+        return min(self.at, size.tokens) - (size.tokens - size.of_view) - view.tokens_of(rest)
 
 
 def _require_limits(name: str, at: int, keep: int) -> None:

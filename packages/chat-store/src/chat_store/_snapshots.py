@@ -55,12 +55,20 @@ def _changes_since(base: Messages, messages: Messages) -> Batch:
     revisions = {tool.id: ToolRevision.from_tool(tool) for tool in outermost_tools(base)}
     added = turns[known:]
     before = [tool for _, turn in turns[:known] for tool in turn.tools]
-    if len(turns) < known or [tool.id for tool in before] != list(revisions):
+    if not _begin_alike(base.turns, turns) or [tool.id for tool in before] != list(revisions):
         msg = "the messages do not belong to this revision: pass the messages and the revision of one snapshot"
         raise UsageError(msg)
     changed = [change for tool in before for change in collect_changes(tool, revisions[tool.id], (tool.id,))]
     batch = Batch.of(known, [NewTurn.from_turn(role, turn) for role, turn in added], changed)
     return replace(batch, grants=changed_grants(messages.grants, base.grants))
+
+
+def _begin_alike(stored: Sequence[tuple[Role, Turn]], turns: Sequence[tuple[Role, Turn]]) -> bool:
+    """Return whether `turns` begin with turns of the same roles and texts as `stored`."""
+    if len(turns) < len(stored):
+        return False
+    pairs = zip(stored, turns, strict=False)
+    return all(role == other and turn.text == saved.text for (role, turn), (other, saved) in pairs)
 
 
 def apply_changes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chat_core.errors import ConflictError, UsageError
-from chat_core.messages import Approved, Completed, Rejected, Running
+from chat_core.messages import Approved, Completed, Messages, Rejected, Running
 
 from chat_store.testing._fixtures import Stores, answer, paused, refused, require
 
@@ -65,6 +65,9 @@ async def messages_that_do_not_follow_a_revision_are_refused(stores: Stores) -> 
             await here.save(name, found.messages, revision=found.revision + 7)
         with refused(UsageError, "save() rejects messages that do not belong to the revision"):
             await here.save(name, paused("another"), revision=found.revision)
+        text = await here.create(Messages.from_user("My address is 1 Main Street."))
+        with refused(UsageError, "save() rejects messages with the text of another conversation"):
+            await here.save(text, Messages.from_user("Cancel my order."), revision=0)
 
 
 async def the_first_of_two_decisions_wins(stores: Stores) -> None:
