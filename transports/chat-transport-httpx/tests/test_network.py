@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
 
 import anyio
 import pytest
@@ -15,6 +18,7 @@ from chat_transport_httpx._sockets import BufferedBackend, BufferedStream
 
 pytestmark = pytest.mark.anyio
 
+CORES: Final = [import_module(name) for name in ("httpcore", "httpcore2") if find_spec(name) is not None]
 HEAD = b"POST /chat HTTP/1.1\r\nhost: a.example\r\ncontent-length: 2\r\n\r\n"
 
 
@@ -193,3 +197,41 @@ async def test_a_request_is_sent_as_one_packet() -> None:
             await anyio.wait_readable(peer)
             assert peer.recv(1000) == HEAD + b"{}"
         await stream.aclose()
+
+
+@pytest.mark.parametrize("package", CORES)
+async def test_a_read_or_write_that_takes_too_long_raises_a_timeout(package: Any) -> None:
+    with listening() as server:
+        stream = await BufferedBackend(package).connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+        with peer:
+            with pytest.raises(package.ReadTimeout):
+                await stream.read(100, 0.01)
+            with pytest.raises(package.WriteTimeout):
+                while True:
+                    await stream.write(bytes(1_000_000), 0.01)
+        await stream.aclose()
+
+
+async def test_reading_at_the_end_of_a_connection_returns_no_bytes() -> None:
+    with listening() as server:
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+        peer.close()
+        assert await stream.read(100, 10) == b""
+        await stream.aclose()
+
+
+async def test_using_a_closed_or_reset_connection_raises_a_read_or_write_error() -> None:
+    with listening() as server:
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
+        with pytest.raises(httpcore.ReadError):
+            await stream.read(100, 10)
+        await stream.aclose()
+        with pytest.raises(httpcore.ReadError):
+            await stream.read(100, 10)
+        with pytest.raises(httpcore.WriteError):
+            await stream.write(b"{}", 10)

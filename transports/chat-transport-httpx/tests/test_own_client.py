@@ -158,13 +158,14 @@ async def test_a_passed_client_writes_a_request_with_one_system_call(
 
     async def connect_recorded(self: Any, *arguments: Any, **options: Any) -> Any:
         stream = await connect(self, *arguments, **options)
-        write = stream.write
+        sender = stream._stream  # the anyio stream, which makes one system call for each item
+        send = sender.send
 
-        async def record(buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore's signature
-            written.append(buffer)
-            await write(buffer, timeout)
+        async def record(item: bytes) -> None:
+            written.append(item)
+            await send(item)
 
-        stream.write = record
+        sender.send = record
         return stream
 
     monkeypatch.setattr(core.AnyIOBackend, "connect_tcp", connect_recorded)

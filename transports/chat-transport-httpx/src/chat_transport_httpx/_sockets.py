@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Iterable
 from typing import Any, Final, final
 
+from chat_transport_httpx._anyio_stream import AnyioStream
 from chat_transport_httpx._chunks import ChunkJoiner
 from chat_transport_httpx._packages import httpcore
 
@@ -79,7 +80,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> httpcore.AsyncNetworkStream:
-        """Start TLS and return the new stream. HTTP/2 gets a plain httpcore stream: it has no headers to buffer."""
+        """Start TLS and return the new stream. A stream for HTTP/2 has no headers to buffer."""
         stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
         tls: Any = stream.get_extra_info("ssl_object")
         return stream if tls.selected_alpn_protocol() == "h2" else BufferedStream(stream, self._package)
@@ -127,7 +128,7 @@ class BufferedBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """Open a TCP connection and return it as a buffered stream. The arguments are those of httpcore."""
         stream = await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
-        return BufferedStream(stream, self._package)
+        return BufferedStream(AnyioStream(stream, self._package), self._package)
 
     async def connect_unix_socket(
         self,
@@ -136,7 +137,8 @@ class BufferedBackend(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Open a connection to a Unix socket. The arguments are those of httpcore."""
-        return BufferedStream(await self._backend.connect_unix_socket(path, timeout, socket_options), self._package)
+        stream = await self._backend.connect_unix_socket(path, timeout, socket_options)
+        return BufferedStream(AnyioStream(stream, self._package), self._package)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for a number of seconds before the next connection attempt."""
