@@ -10,6 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from chat_store import _job_queue
 from chat_store.testing.postgres_server import PostgresServer, shared_server
+from postgres_database import Database
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +18,11 @@ def postgres() -> Iterator[PostgresServer]:
     """Start a PostgreSQL server that all tests of the session share. Each test uses its own schemas."""
     with shared_server() as server:
         yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Database:
+    return Database(postgres)
 
 
 @pytest.fixture
