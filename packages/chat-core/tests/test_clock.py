@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from chat_core.clock import add, to_utc, utc_clock
+from chat_core.clock import add, isoformat, to_utc, utc_clock
 from chat_core.errors import UsageError
 from chat_core.tools import Schedule
 
@@ -19,6 +19,10 @@ def test_utc_clock_converts_zoned_times_to_utc() -> None:
     first, second = clock(), clock()
     assert first.tzinfo is UTC
     assert second - first == timedelta(hours=1)
+
+
+def test_isoformat_accepts_no_time() -> None:
+    assert (isoformat(None), isoformat(datetime(2030, 1, 1, tzinfo=UTC))) == (None, "2030-01-01T00:00:00+00:00")
 
 
 def test_to_utc_refuses_a_naive_time() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from chat_core.errors import UnsupportedPartError
 from chat_core.messages import Embedding, File, Opaque, Part, Text
-from chat_core.wire.parts import own_data, unsupported_part
+from chat_core.wire.parts import file_url, own_data, unsupported_part
 
 
 def test_own_data_returns_opaque_data_of_the_same_provider_only() -> None:
@@ -34,3 +34,15 @@ def test_unsupported_part_error_names_the_part(part: Part, name: str) -> None:
 def test_unsupported_part_error_shows_the_url_flag_and_the_reason() -> None:
     error = unsupported_part(File("audio/wav", url="https://host/a.wav"), "the wire of p", "send text", show_url=True)
     assert str(error) == "the wire of p does not accept File(mime='audio/wav', by URL) in this message: send text"
+
+
+@pytest.mark.parametrize(
+    ("file", "url"),
+    [
+        (File("image/png", b"a", name="a.png"), "data:image/png;base64,YQ=="),
+        (File("image/png", url="https://host/a.png"), "https://host/a.png"),
+        (File("image/png", opaque=Opaque("x", {"file_id": "f-1"})), ""),
+    ],
+)
+def test_the_url_of_a_file_contains_its_bytes(file: File, url: str) -> None:
+    assert file_url(file) == url

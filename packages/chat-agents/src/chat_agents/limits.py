@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Final, cast, final
 
 from chat_core import (
     Completed,
-    Delta,
     Messages,
     Middleware,
     OpenStream,
@@ -25,6 +25,7 @@ from chat_core import (
 from chat_core.engine.checkpoint import is_final
 from chat_core.messages import APPLICATION
 
+from chat_agents._changed_stream import change_turn, refuse_calls
 from chat_agents.delegation import SubAgent
 from chat_agents.usage import RESULT
 
@@ -250,46 +251,17 @@ class DelegationLimits(Middleware):
         calls = min(remaining, default=None)
         if calls is not None and calls <= 0 and request.tools:
             request = replace(request, options=replace(request.options, tool_choice="none"))
-        return _limit_calls(open_stream(request), delegations)
+        return change_turn(open_stream(request), partial(_limit_turn, delegations=delegations))
 
 
-@asynccontextmanager
-async def _limit_calls(
-    opening: AbstractAsyncContextManager[ProviderStream], delegations: Sequence[RunningDelegation]
-) -> AsyncGenerator[ProviderStream]:
-    async with opening as stream:
-        yield _LimitedStream(stream, delegations)
-
-
-@final
-class _LimitedStream:
-    """A response stream that rejects calls over the limits and stores the active time in the turn."""
-
-    __slots__ = ("_delegations", "_stream")
-
-    def __init__(self, stream: ProviderStream, delegations: Sequence[RunningDelegation]) -> None:
-        self._stream = stream
-        self._delegations = delegations
-
-    def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
-        return aiter(self._stream)
-
-    def close(self) -> Turn:
-        """Return the complete turn, with its calls over the limits rejected."""
-        turn = self._stream.close()
-        own = self._delegations[-1]
-        own.add_active_time(turn)
-        remaining = [calls for item in self._delegations if (calls := item.remaining_calls) is not None]
-        if count_turns(own.messages) + 1 >= own.max_turns:
-            remaining.append(0)
-        if remaining:
-            for tool in turn.tools[max(0, min(remaining)) :]:
-                if not tool.resolved:
-                    tool.refuse(CALL_OVER_LIMIT)
-        for item in self._delegations:
-            item.closing.append((own.messages, turn))
-        return turn
-
-    def partial(self) -> Turn:
-        """Return the turn received so far."""
-        return self._stream.partial()
+def _limit_turn(turn: Turn, delegations: Sequence[RunningDelegation]) -> None:
+    """Reject the calls of a turn that are over the limits, and store the active time in the turn."""
+    own = delegations[-1]
+    own.add_active_time(turn)
+    remaining = [calls for item in delegations if (calls := item.remaining_calls) is not None]
+    if count_turns(own.messages) + 1 >= own.max_turns:
+        remaining.append(0)
+    if remaining:
+        refuse_calls(turn, CALL_OVER_LIMIT, after=max(0, min(remaining)))
+    for item in delegations:
+        item.closing.append((own.messages, turn))

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from typing import final
 
 from chat_core import (
-    Delta,
     MaxStepsExceededError,
     Messages,
     Middleware,
     OpenStream,
     ProviderRequest,
     ProviderStream,
-    Turn,
 )
 from chat_core.messages import APPLICATION
+
+from chat_agents._changed_stream import change_turn, refuse_calls
 
 CALL_OVER_LIMIT = "The call did not run: the limit of tool calls for this question is reached. Answer without tools."
 """Reason that the model receives for a call after the last round."""
@@ -76,37 +76,4 @@ class RoundLimit(Middleware):
         if rounds == last and request.tools:
             request = replace(request, options=replace(request.options, tool_choice="none"))
         stream = open_stream(request)
-        return stream if rounds < self._limit else _refuse_calls(stream)
-
-
-@asynccontextmanager
-async def _refuse_calls(
-    opening: AbstractAsyncContextManager[ProviderStream],
-) -> AsyncGenerator[ProviderStream]:
-    async with opening as stream:
-        yield _StreamWithoutCalls(stream)
-
-
-@final
-class _StreamWithoutCalls:
-    """A response stream that rejects every tool call in the response."""
-
-    __slots__ = ("_stream",)
-
-    def __init__(self, stream: ProviderStream) -> None:
-        self._stream = stream
-
-    def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
-        return aiter(self._stream)
-
-    def close(self) -> Turn:
-        """Return the complete turn, with its calls rejected."""
-        turn = self._stream.close()
-        for tool in turn.tools:
-            if not tool.resolved:
-                tool.refuse(CALL_OVER_LIMIT)
-        return turn
-
-    def partial(self) -> Turn:
-        """Return the turn received so far."""
-        return self._stream.partial()
+        return stream if rounds < self._limit else change_turn(stream, partial(refuse_calls, reason=CALL_OVER_LIMIT))

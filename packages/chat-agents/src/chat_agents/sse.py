@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from chat_core import File, Paused, UsageError, Wait
 from chat_core.arguments import argument_error
+from chat_core.clock import isoformat
 from chat_core.json import dumps, find_fault
 
 from chat_agents.events import AgentEvent, Data, Done, Error, Text, ToolStatus
@@ -71,8 +72,8 @@ def wait_fields(wait: Wait, /) -> dict[str, object]:
         "arguments": wait.arguments,
         "kind": wait.kind,
         "revision": wait.revision,
-        "expires_at": None if wait.expires_at is None else wait.expires_at.isoformat(),
-        "at": None if wait.at is None else wait.at.isoformat(),
+        "expires_at": isoformat(wait.expires_at),
+        "at": isoformat(wait.at),
     }
     return _without_none(fields)
 

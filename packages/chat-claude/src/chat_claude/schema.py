@@ -14,6 +14,7 @@ from typing import Final, final
 from chat_core.errors import UnsupportedOptionError
 from chat_core.json import dumps
 from chat_core.wire.shapes import Json, is_list, is_mapping, mapping
+from chat_core.wire.strict import append_to_description
 
 COPIED: Final = frozenset({"type", "enum", "const", "description", "title", "$schema"})
 """Keywords that are copied unchanged."""
@@ -240,7 +241,7 @@ def _rewrite_schema(schema: object, depth: int) -> Json:
     strict = _split_types(strict)
     if not strict.keys() & {"type", "enum", "const", "anyOf", "allOf"}:
         raise _InexpressibleError  # accepts any value
-    return _add_to_description(strict, described)
+    return append_to_description(strict, described)
 
 
 def _split_keywords(schema: Mapping[str, object]) -> tuple[Json, list[str]]:
@@ -325,14 +326,6 @@ def _split_types(strict: Json) -> Json:
     moved = {name for names in own.values() for name in names}
     union = [{"type": kind, **{key: strict[key] for key in own.get(str(kind), ()) if key in strict}} for kind in kinds]
     return {**{key: value for key, value in strict.items() if key not in moved | {"type"}}, "anyOf": union}
-
-
-def _add_to_description(strict: Json, described: list[str]) -> Json:
-    if described:
-        text = f"({'; '.join(described)})"
-        description = strict.get("description")
-        strict["description"] = f"{description} {text}" if isinstance(description, str) and description else text
-    return strict
 
 
 def _require_object(value: object) -> Mapping[str, object]:

@@ -32,7 +32,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
-from chat_core.wire.parts import own_data, unsupported_part
+from chat_core.wire.parts import file_url, own_data, unsupported_part
 from chat_core.wire.shapes import Json, is_list, mapping, require_list
 
 from chat_completions.answer import REASONING_PARTS
@@ -137,7 +137,7 @@ def file_part(file: File, dialect: Dialect) -> Json:
             file, dialect, "the server does not download it; attach its bytes, or call with_url_files() if it does"
         )
     if file.kind == "image":
-        image: Json = {"url": _file_url(file)}
+        image: Json = {"url": file_url(file)}
         if "detail" in data:
             image["detail"] = data["detail"]
         return {"type": "image_url", "image_url": image} | extra_fields
@@ -146,18 +146,11 @@ def file_part(file: File, dialect: Dialect) -> Json:
         audio = {"data": base64.b64encode(file.data).decode(), "format": name}
         return {"type": "input_audio", "input_audio": audio} | extra_fields
     if file.kind == "video":
-        return {"type": "video_url", "video_url": {"url": _file_url(file)}} | extra_fields
+        return {"type": "video_url", "video_url": {"url": file_url(file)}} | extra_fields
     return {
         "type": "file",
-        "file": {"filename": file.name or _fallback_name(file), "file_data": _file_url(file)},
+        "file": {"filename": file.name or _fallback_name(file), "file_data": file_url(file)},
     } | extra_fields
-
-
-def _file_url(file: File) -> str:
-    """Return the URL of a file, or a data URL with its bytes."""
-    if file.data is None:
-        return file.url or ""
-    return f"data:{file.mime};base64,{base64.b64encode(file.data).decode()}"
 
 
 def _fallback_name(file: File) -> str:
@@ -320,7 +313,7 @@ class _AssistantMessage:
 
 def _encode_image(file: File, data: Mapping[str, object]) -> Json:
     """Return the entry in `images` for an image that the model generated. The bytes are taken from `file`."""
-    return {**mapping(data["image"]), "type": "image_url", "image_url": {"url": _file_url(file)}}
+    return {**mapping(data["image"]), "type": "image_url", "image_url": {"url": file_url(file)}}
 
 
 def _encode_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:

@@ -56,6 +56,11 @@ def to_utc(time: datetime, name: str) -> datetime:
         raise UsageError(msg) from None
 
 
+def isoformat(time: datetime | None) -> str | None:
+    """Return a time in ISO 8601, or `None` for no time."""
+    return None if time is None else time.isoformat()
+
+
 def add(time: datetime, duration: timedelta) -> datetime | None:
     """Return the time after a duration has passed, or None if the result is later than any supported date.
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias, cast, final
 
 from chat_core.approvals import Principal
+from chat_core.clock import isoformat
 from chat_store import Snapshot, Waiting
 from starlette.requests import Request
 from starlette.responses import Response
@@ -166,8 +167,8 @@ def _waiting_document(item: Waiting) -> dict[str, object]:
         "waits_for": wait.kind,
         "name": wait.name,
         "arguments": dict(wait.arguments),
-        "expires_at": wait.expires_at.isoformat() if wait.expires_at else None,
-        "at": wait.at.isoformat() if wait.at else None,
+        "expires_at": isoformat(wait.expires_at),
+        "at": isoformat(wait.at),
         "error": wait.error,
     }
 

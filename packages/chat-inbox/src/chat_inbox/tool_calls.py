@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
 
+from chat_core.clock import isoformat
 from chat_core.messages import Decision, Interrupted, Messages, Pending, Suspended, Tool
 
 WaitsFor: TypeAlias = Literal["approval", "schedule", "result", "interrupted"]
@@ -172,8 +173,8 @@ def build_call_document(tool: Tool, path: Path, call: str, *, may_decide: bool) 
         "version": compute_version(tool),
         "arguments": dict(tool.effective_arguments),
         "asked": dict(tool.call.arguments),
-        "expires_at": _isoformat(pending.expires_at if pending else None),
-        "at": _isoformat(pending.at if pending else None),
+        "expires_at": isoformat(pending.expires_at if pending else None),
+        "at": isoformat(pending.at if pending else None),
         "error": pending.error if pending else status.reason if isinstance(status, Interrupted) else None,
         "result": tool.result_text() if tool.resolved else None,
         "decisions": [_build_decision_document(decision) for decision in tool.decisions],
@@ -185,11 +186,7 @@ def _build_decision_document(decision: Decision) -> dict[str, object]:
     return {
         "action": decision.action,
         "by": decision.by,
-        "at": _isoformat(decision.at),
+        "at": isoformat(decision.at),
         "note": decision.note,
         "arguments": None if decision.arguments is None else dict(decision.arguments),
     }
-
-
-def _isoformat(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

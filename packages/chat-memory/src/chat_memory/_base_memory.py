@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Self, TypeVar, cast
 
 from chat_core.arguments import require_type, require_whole
@@ -50,11 +50,6 @@ _CREATE_SCOPE = (
 _RAISE_REVISION = "UPDATE chat_memory_scopes SET revision = revision + 1 WHERE key = :key"
 _ABSENT = -1
 """Key that represents a scope in which nothing is stored. No row has this key."""
-
-
-def utc_now() -> datetime:
-    """Return the current time of this machine, in UTC."""
-    return datetime.now(UTC)
 
 
 class Scope:

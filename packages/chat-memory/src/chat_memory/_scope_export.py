@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import cast, get_args
+
+from chat_core.clock import isoformat
 
 from chat_memory._database import Session
 from chat_memory._document_rows import DocumentRows
@@ -94,11 +95,11 @@ def _fact_to_dict(fact: Fact, statements: Iterable[StoredStatement], entities: I
         "object": fact.object,
         "text": fact.text,
         "status": fact.status,
-        "valid_from": _isoformat(fact.valid_from),
-        "valid_to": _isoformat(fact.valid_to),
-        "recorded_at": _isoformat(fact.recorded_at),
-        "retired_at": _isoformat(fact.retired_at),
-        "accessed_at": _isoformat(fact.accessed_at),
+        "valid_from": isoformat(fact.valid_from),
+        "valid_to": isoformat(fact.valid_to),
+        "recorded_at": isoformat(fact.recorded_at),
+        "retired_at": isoformat(fact.retired_at),
+        "accessed_at": isoformat(fact.accessed_at),
         "entities": list(entities),
         "statements": [_statement_to_dict(statement) for statement in statements],
     }
@@ -114,11 +115,11 @@ def _statement_to_dict(stored: StoredStatement) -> dict[str, object]:
         "text": statement.text,
         "source": statement.source,
         "confidence": statement.confidence,
-        "said_at": _isoformat(statement.said_at),
-        "valid_from": _isoformat(statement.valid_from),
-        "valid_to": _isoformat(statement.valid_to),
-        "recorded_at": _isoformat(stored.recorded_at),
-        "retired_at": _isoformat(stored.retired_at),
+        "said_at": isoformat(statement.said_at),
+        "valid_from": isoformat(statement.valid_from),
+        "valid_to": isoformat(statement.valid_to),
+        "recorded_at": isoformat(stored.recorded_at),
+        "retired_at": isoformat(stored.retired_at),
         "citation": None if statement.citation is None else citation_to_dict(statement.citation),
     }
 
@@ -129,10 +130,6 @@ def _passage_to_dict(passage: Document) -> dict[str, object]:
         "conversation": passage.conversation,
         "position": passage.position,
         "speaker": passage.speaker,
-        "said_at": _isoformat(passage.said_at),
+        "said_at": isoformat(passage.said_at),
         "text": passage.text,
     }
-
-
-def _isoformat(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()

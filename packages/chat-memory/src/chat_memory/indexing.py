@@ -16,13 +16,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, cast
 from uuid import uuid4
 
+from chat_core.clock import utc_now
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages
 from chat_core.model_texts import raised
 from chat_store import ConversationStore, Job, UnknownConversationError
 from chat_store.meta import ConversationMeta
 
-from chat_memory._base_memory import utc_now
 from chat_memory.citations import SessionCitation
 from chat_memory.extraction import (
     Certainty,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, TypeAlias, cast, final
 
-from chat_core.clock import utc_now
+from chat_core.clock import isoformat, utc_now
 from chat_core.errors import UsageError
 from chat_store import ConversationStore
 
@@ -170,9 +170,9 @@ def _describe(fact: Fact) -> Json:
         "status": fact.status,
         "source": fact.source,
         "confidence": fact.confidence,
-        "said_at": _format_time(fact.said_at),
-        "valid_from": _format_time(fact.valid_from),
-        "valid_to": _format_time(fact.valid_to),
+        "said_at": isoformat(fact.said_at),
+        "valid_from": isoformat(fact.valid_from),
+        "valid_to": isoformat(fact.valid_to),
     }
 
 
@@ -184,9 +184,5 @@ def _describe_match(match: Match) -> Json:
         "score": match.score,
         "fact_id": document.fact,
         "session_id": document.conversation,
-        "said_at": _format_time(document.said_at),
+        "said_at": isoformat(document.said_at),
     }
-
-
-def _format_time(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()

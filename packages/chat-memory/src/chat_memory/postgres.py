@@ -17,6 +17,7 @@ from datetime import datetime
 from functools import cache
 from typing import final
 
+from chat_core.clock import utc_now
 from chat_core.errors import UsageError
 
 try:
@@ -28,7 +29,7 @@ except ImportError as _error:
 from chat_store.sql.pool import MAX_IDLE_TRANSACTION, Connection, Pool
 from chat_store.sql.postgres_migrations import migrate
 
-from chat_memory._base_memory import BaseMemory, utc_now
+from chat_memory._base_memory import BaseMemory
 from chat_memory._database import Row, Session, Value, require_storable
 from chat_memory._postgres_tables import MIGRATIONS
 

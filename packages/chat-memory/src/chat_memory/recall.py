@@ -19,13 +19,12 @@ from typing import Final, final
 import numpy as np
 from chat_core import RecalledNote
 from chat_core.arguments import require_number, require_text, require_type, require_whole
-from chat_core.clock import utc_clock
+from chat_core.clock import utc_clock, utc_now
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages.token_estimate import estimate_text
 from chat_core.provider import EmbeddingsProvider
 
-from chat_memory._base_memory import utc_now
 from chat_memory._embedding import embed_batch, embed_texts, embedder_name
 from chat_memory._postings import Numbers
 from chat_memory._scope_index import IndexCache, ScopeIndex, compare_vectors

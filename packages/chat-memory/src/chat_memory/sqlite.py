@@ -18,10 +18,11 @@ from datetime import datetime
 from typing import cast, final
 
 from chat_core.arguments import require_path
+from chat_core.clock import utc_now
 from chat_core.errors import UsageError
 from chat_store.sql.sqlite_pool import SqlitePool
 
-from chat_memory._base_memory import BaseMemory, utc_now
+from chat_memory._base_memory import BaseMemory
 from chat_memory._database import Row, Session, Value, require_storable
 from chat_memory._sqlite_tables import MIGRATIONS
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from chat_core.json import dumps
 from chat_core.messages import File, Part, Structured, Text
-from chat_core.wire.parts import own_data, unsupported_part
+from chat_core.wire.parts import file_url, own_data, unsupported_part
 from chat_core.wire.shapes import Json, mapping
 
 from chat_responses.options import ResponsesDialect
@@ -71,7 +70,7 @@ def _encode_image(file: File, data: Mapping[str, object], dialect: ResponsesDial
     elif file.data is None and file.url is None:
         reject(file, dialect, "it is stored with another provider; attach its bytes")
     else:
-        image["image_url"] = url_of(file)
+        image["image_url"] = file_url(file)
     if "detail" in data:
         image["detail"] = data["detail"]
     return image
@@ -89,14 +88,7 @@ def _encode_document(file: File, data: Mapping[str, object], dialect: ResponsesD
         return document | {"file_url": file.url}
     if file.data is None and file.url is None:
         reject(file, dialect, "it is stored with another provider; attach its bytes")
-    return document | {"filename": file.name or _default_name(file), "file_data": url_of(file)}
-
-
-def url_of(file: File) -> str:
-    """Return the URL of a file, or a `data:` URL with its bytes."""
-    if file.data is None:
-        return file.url or ""
-    return f"data:{file.mime};base64,{base64.b64encode(file.data).decode()}"
+    return document | {"filename": file.name or _default_name(file), "file_data": file_url(file)}
 
 
 def _default_name(file: File) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TypeAlias, cast
 
+from chat_core.clock import isoformat
 from chat_core.messages import Messages, Role, Tool, Turn
 from chat_store import ConversationMeta
 from chat_streams.client_texts import outcome_text
@@ -25,8 +25,8 @@ def session_item(meta: ConversationMeta) -> Json:
         "id": meta.id,
         "title": meta.title,
         "turn_count": meta.data.get("turn_count", 0),
-        "created_at": _format_time(meta.created_at),
-        "updated_at": _format_time(meta.last_active),
+        "created_at": isoformat(meta.created_at),
+        "updated_at": isoformat(meta.last_active),
     }
 
 
@@ -44,7 +44,7 @@ def session_detail(meta: ConversationMeta, messages: Messages) -> Json:
         elif role == "model" and turns:
             turns[-1]["assistant_response"] = turn.text or turns[-1]["assistant_response"]
             turns[-1]["tool_call_count"] = cast("int", turns[-1]["tool_call_count"]) + len(list(turn.tools))
-            turns[-1]["completed_at"] = _format_time(turn.created_at)
+            turns[-1]["completed_at"] = isoformat(turn.created_at)
     return {**session_item(meta), "metadata": meta.data.get("metadata", {}), "turns": turns}
 
 
@@ -65,13 +65,13 @@ def _new_turn(turn: Turn, number: int) -> Json:
         "user_message": turn.text,
         "assistant_response": None,
         "tool_call_count": 0,
-        "started_at": _format_time(turn.created_at),
+        "started_at": isoformat(turn.created_at),
         "completed_at": None,
     }
 
 
 def _message_items(role: Role, turn: Turn) -> Iterator[Json]:
-    at = _format_time(turn.created_at)
+    at = isoformat(turn.created_at)
     if role == "user" and turn.by is None:
         yield {"role": "user", "content": turn.text, "timestamp": at}
     if role == "model":
@@ -87,7 +87,3 @@ def _tool_items(tool: Tool, at: str | None) -> Iterator[Json]:
     if tool.resolved:
         result = {"id": tool.id, "name": tool.name, "success": not tool.failed}
         yield {"role": "tool_result", "content": outcome_text(tool), "timestamp": at, "metadata": result}
-
-
-def _format_time(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime
 from functools import partial
 from uuid import uuid4
 
@@ -30,11 +29,6 @@ from chat_store.jobs import Job
 from chat_store.meta import ConversationMeta, HistoryPosition, MetaChanges
 from chat_store.results import Snapshot
 from chat_store.store import OpenConversation
-
-
-def utc_now() -> datetime:
-    """Return the current time of this machine, in UTC."""
-    return datetime.now(UTC)
 
 
 class BaseStore(ListStore):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import cast, final
 
+from chat_core.clock import isoformat
 from chat_core.json import dump_bytes
 from chat_core.messages import Approved, Grants, Interrupted, Messages, Pending, Rewind, Suspended, Tool, Turn, codec
 from chat_core.messages.view import is_view_turn
@@ -175,8 +176,8 @@ class LogState:
             "post_turns": {key: turn for key, turn in self.post_turns.items() if turn is not None},
             "meta": self.meta,
             "jobs": list(self.jobs.values()),
-            "created_at": None if self.created_at is None else self.created_at.isoformat(),
-            "last_turn_at": None if self.last_turn_at is None else self.last_turn_at.isoformat(),
+            "created_at": isoformat(self.created_at),
+            "last_turn_at": isoformat(self.last_turn_at),
         }
         return {name: value for name, value in fields.items() if value or name == "id"}
 

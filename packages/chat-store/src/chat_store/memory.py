@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Final, final
 
 from chat_core.arguments import require_type
+from chat_core.clock import utc_now
 from chat_core.response import Wait
 
 from chat_store._backend import Head, ListFilter, MetaFilter, PollResult, ReadTransaction, Waits, WriteTransaction
-from chat_store._base_store import BaseStore, utc_now
+from chat_store._base_store import BaseStore
 from chat_store._cursor import invalid_cursor_error, list_cursor, parse_list_cursor
 from chat_store._job_rules import JobFilter, JobTransaction, can_be_taken, has_lease, takeable_at
 from chat_store._jobs_in_memory import JobChanges, list_jobs

@@ -21,6 +21,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar, final
 
+from chat_core.clock import utc_now
+
 from chat_store._arguments import require_path, require_seconds
 from chat_store._backend import (
     DamagedWait,
@@ -32,7 +34,7 @@ from chat_store._backend import (
     Waits,
     WriteTransaction,
 )
-from chat_store._base_store import BaseStore, utc_now
+from chat_store._base_store import BaseStore
 from chat_store._checksums import (
     META_COLUMNS,
     entry_checksum,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, final
 from urllib.parse import parse_qsl
 
 import anyio
 from anyio.lowlevel import RunVar
 from chat_core.arguments import require_number, require_whole
-from chat_core.clock import add, utc_clock
+from chat_core.clock import add, utc_clock, utc_now
 from chat_core.errors import (
     AuthenticationError,
     ChatError,
@@ -36,10 +36,6 @@ _TEMPORARY: Final = frozenset({408, 429})
 _LONGEST_DESCRIPTION: Final = 500
 _SECRETS: Final = frozenset({"assertion", "client_secret", "refresh_token"})
 """Form fields of token requests whose values are redacted if an error response quotes them."""
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 @final
@@ -91,7 +87,7 @@ class TokenSource:
         timeout: float = 15.0,
         attempts: int = 2,
         pause: float = 0.2,
-        clock: Callable[[], datetime] = _utc_now,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         require_whole("attempts", attempts, 1)
         require_number("early", early)

@@ -48,8 +48,3 @@ def expire(messages: Messages, *, now: datetime | None = None) -> list[tuple[str
 def is_overdue(expires_at: datetime | None, now: datetime) -> bool:
     """Return whether an approval with the expiry time `expires_at` has expired at `now`. `None` never expires."""
     return expires_at is not None and now >= expires_at
-
-
-def isoformat(at: datetime | None) -> str:
-    """Return `at` in ISO 8601, or an empty string for `None`."""
-    return "" if at is None else at.isoformat()

@@ -27,7 +27,7 @@ from datetime import UTC, datetime, timedelta
 from secrets import token_urlsafe
 from typing import Final, Protocol, final
 
-from chat_core.approvals.expiry import is_overdue, isoformat
+from chat_core.approvals.expiry import is_overdue
 from chat_core.approvals.permissions import MayDecide, Principal, is_allowed
 from chat_core.approvals.tokens import (
     ApprovalChoice,
@@ -45,7 +45,7 @@ from chat_core.approvals.tokens import (
     write_token,
 )
 from chat_core.arguments import argument_error
-from chat_core.clock import utc_clock, utc_now
+from chat_core.clock import isoformat, utc_clock, utc_now
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Decision, Messages, Pending, Rejected, Tool
 from chat_core.response import Wait

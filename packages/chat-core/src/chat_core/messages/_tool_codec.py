@@ -14,6 +14,7 @@ from chat_core.messages._fields import (
     describe_mismatch,
     format_time,
     merge_unknown_fields,
+    read_boolean,
     read_choice,
     read_integer,
     read_nested,
@@ -382,16 +383,9 @@ def _read_running(data: Fields, read_inner: ReadInner) -> Running:
         read_optional_time(data, "started_at"),
         inner,
         unknown_fields(data, RUNNING),
-        _read_write_ahead(data),
+        read_boolean(data, "write_ahead"),
         read_optional_string(data, "of"),
     )
-
-
-def _read_write_ahead(data: Fields) -> bool:
-    value = data.get("write_ahead")
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    raise MalformedError(describe_mismatch("true or false", value), "write_ahead")
 
 
 def _read_suspended(data: Fields, read_inner: ReadInner) -> Suspended:

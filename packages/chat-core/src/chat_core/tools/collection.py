@@ -44,7 +44,7 @@ class ToolCollection(Generic[MetaT]):
         self._tools: dict[str, tuple[ToolDefinition, MetaT]] = {}
 
     def __repr__(self) -> str:
-        return f"ToolCollection[{_type_name(self._meta_type)}]({', '.join(self._tools)})"
+        return f"ToolCollection[{self._meta_type.__name__}]({', '.join(self._tools)})"
 
     @overload
     def tool(self: ToolCollection[None], function: Callable[Params, ResultT], /) -> Callable[Params, ResultT]: ...
@@ -207,12 +207,8 @@ class ToolCollection(Generic[MetaT]):
 
     def _require_meta(self, meta: object, method: str) -> None:
         if not isinstance(meta, self._meta_type):
-            msg = f"{method} needs a {_type_name(self._meta_type)}, not {meta!r}"
+            msg = f"{method} needs a {self._meta_type.__name__}, not {meta!r}"
             raise UsageError(msg)
-
-
-def _type_name(meta_type: type[Any]) -> str:
-    return meta_type.__name__
 
 
 def _require_type(meta_type: object) -> None:

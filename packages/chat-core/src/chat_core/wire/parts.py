@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 
 from chat_core.errors import UnsupportedPartError
@@ -11,6 +12,16 @@ from chat_core.messages import Embedding, File, Opaque, Part
 def own_data(opaque: Opaque | None, provider: str) -> Mapping[str, object]:
     """Return the data of `opaque` if it belongs to `provider`, otherwise an empty mapping."""
     return opaque.data if opaque is not None and opaque.provider == provider else {}
+
+
+def file_url(file: File) -> str:
+    """Return a `data:` URL with the bytes of a file, or the URL of a file without bytes.
+
+    The result is empty for a file that is stored at a provider.
+    """
+    if file.data is None:
+        return file.url or ""
+    return f"data:{file.mime};base64,{base64.b64encode(file.data).decode()}"
 
 
 def unsupported_part(part: Part, wire: str, why: str = "", *, show_url: bool = False) -> UnsupportedPartError:

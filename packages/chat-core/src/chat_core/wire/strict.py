@@ -138,7 +138,7 @@ def _rewrite_schema(schema: object, depth: int) -> Json:
         _close_object(strict, depth)
     if not strict.keys() & {"type", "enum", "const", "anyOf"}:
         raise _InexpressibleError  # the value is unconstrained
-    return _append_to_description(strict, described)
+    return append_to_description(strict, described)
 
 
 def _split_keywords(source: Mapping[str, object]) -> tuple[Json, list[str]]:
@@ -212,11 +212,17 @@ def _close_object(schema: Json, depth: int) -> None:
     schema["additionalProperties"] = False
 
 
-def _append_to_description(strict: Json, described: list[str]) -> Json:
+def append_to_description(strict: Json, described: list[str]) -> Json:
+    """Append keywords that a server does not enforce to the description of a schema, in place, and return the schema.
+
+    Args:
+        strict: the schema, as it is sent.
+        described: the keywords with their values, such as `pattern: "^[a-z]+$"`.
+    """
     if described:
-        said = f"({'; '.join(described)})"
+        text = f"({'; '.join(described)})"
         description = strict.get("description")
-        strict["description"] = f"{description} {said}" if isinstance(description, str) and description else said
+        strict["description"] = f"{description} {text}" if isinstance(description, str) and description else text
     return strict
 
 
