@@ -10,6 +10,7 @@ from chat_core import (
     ContextLengthError,
     File,
     FunctionCall,
+    ProviderPart,
     RateLimitedError,
     Reasoning,
     ServerError,
@@ -195,6 +196,7 @@ def tapes(
         structured=saying('{"city": "Lyon"', ', "rivers": 2}'),
         reasoning=calling(LYON, field=reasoning_field, thought="There are two rivers.") if tools else thinking(),
         files=(File("image/png", data=PNG), File("image/png", url="https://pictures.example/a.png")) if images else (),
+        own_parts=(ProviderPart("", "refusal", {"refusal": "I would rather not."}),),
         embeddings=embeddings,
     )
 

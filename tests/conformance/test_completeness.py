@@ -21,6 +21,7 @@ PROMISES: dict[str, set[str]] = {
         "error_of_a_gateway",
     },
     "metadata: what this provider is": {"ownership", "secrets"},
+    "metadata: a provider with another name is another provider": {"provider_name", "cached_turns"},
     "metadata: a transport belongs to the caller": {"caller_transport"},
     # StreamProvider
     "stream(): ask once, and listen": {"deltas", "piece_by_piece", "call_deltas", "cut_anywhere"},
@@ -28,10 +29,16 @@ PROMISES: dict[str, set[str]] = {
     "stream(): raises ChatError on entering": {"connection", "error_class", "error_on_entry"},
     # ProviderStream
     "__aiter__(): raises ChatError where the connection broke": {"broken_connection"},
-    "__aiter__(): raises ChatError where the server said that it failed": {"failure_in_stream"},
+    "__aiter__(): raises ChatError where the server said that it failed": {
+        "failure_in_stream",
+        "events_before_an_error",
+    },
+    "__aiter__(): no delta has half of a character": {"split_characters"},
     "close(): the whole turn": {"text", "exact_answer", "exact_call", "order", "finish_reason", "usage"},
+    "close(): texts and calls in the order of the response": {"text_after_a_call"},
     "close(): raises StreamTruncatedError": {"truncation", "truncated_call"},
     "close(): raises InvalidResponse": {"malformed_frame", "nonsense_events"},
+    "close(): an invalid response names its field": {"field_paths"},
     "partial(): the turn as far as it has come": {"partial"},
     # EmbeddingsProvider
     "embed(): one request, n texts in, n vectors out, in order": {"embeddings", "embeddings_missing"},
@@ -48,9 +55,10 @@ PROMISES: dict[str, set[str]] = {
     "messages: what was thought goes back where it came from": {"reasoning", "reasoning_replay"},
     "messages: nothing is dropped in silence": {"files", "unsupported_parts", "result_files", "foreign_words"},
     "messages: what is opaque to another provider stays at home": {"foreign_data", "reasoning_elsewhere"},
+    "messages: a value is sent as JSON, and own parts are sent back": {"structured_parts", "own_parts"},
     "messages: nothing of them is kept or changed": {"state", "untouched"},
     "messages: a pause can be stored and resumed": {"pause"},
-    "tools: all of them are declared": {"declarations"},
+    "tools: all of them are declared": {"declarations", "undeclared_tools"},
     "options: each is sent or refused": {"options", "instructions", "tool_choice", "timeout", "foreign_options"},
     "structured_output: the schema is sent, and its answer read": {"schema_sent", "structured"},
     # What comes from a server

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+from chat_core import FunctionCall, Tool
 from chat_testing import SCENARIOS, Subject, conformance_report
 
-from .toy import Toy
-from .toy_tapes import EVERYTHING, TAPES
+from .toy import Encoder, Toy
+from .toy_tapes import EVERYTHING, TAPES, tape_of
+from .wrong_answers import AssertsThatAnIdIsAText
 from .wrong_provider_reports import MODULES, report_of
 from .wrong_providers import CASES
 
@@ -21,6 +27,30 @@ def test_a_correct_provider_passes_all_scenarios(backend: str) -> None:
 
     assert (dict(report.broken), dict(report.not_claimed)) == ({}, {})
     assert set(report.kept) == {scenario.name for scenario in SCENARIOS}
+
+
+class _EscapesArguments(Toy):
+    """A correct provider whose API takes the arguments of a call as JSON in ASCII."""
+
+    class Encoding(Encoder):
+        def call(self, tool: Tool) -> list[dict[str, Any]]:
+            (item,) = super().call(tool)
+            return [{**item, "input": json.dumps(dict(tool.call.arguments))}]
+
+
+def test_a_provider_that_writes_escapes_in_arguments_passes_all_scenarios() -> None:
+    call = FunctionCall("weather", {"city": "Nîmes", "words": 'a "quoted"\nline'}, "call_a1")
+    tapes = replace(TAPES, call=tape_of(call), mixed=tape_of(call, words="I shall look. "))
+
+    report = anyio.run(conformance_report, Subject(_EscapesArguments, EVERYTHING, tapes))
+
+    assert dict(report.broken) == {}
+
+
+def test_the_report_of_a_mutated_response_names_the_field() -> None:
+    sentence = report_of(AssertsThatAnIdIsAText).broken["mutated_responses"]
+
+    assert re.search(r"the server sent [\w.\[\] ]*\bid\b.* changed in ", sentence), sentence
 
 
 def test_every_scenario_is_failed_by_some_faulty_provider() -> None:

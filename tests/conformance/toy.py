@@ -6,8 +6,9 @@ import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from chat_core import (
     ChatError,
@@ -41,21 +42,30 @@ from chat_core import (
     UnsupportedPartError,
     Usage,
 )
-from chat_core.json import loads_limited
+from chat_core.json import dumps, loads_limited
 from chat_core.provider import Delta
-from chat_core.transport import EventStream, Request, Timeouts, Transport
+from chat_core.transport import Event, EventStream, Request, Timeouts, Transport
 from chat_core.transport.provider_errors import error_class_for_status, provider_error, translate_transport_error
 from chat_core.wire.instructions import instruction_turns
+from chat_core.wire.shapes import WrongShapeError, require_text
+from chat_core.wire.surrogates import SurrogateBuffer
 
 NAME = "toy"
 KEY = "toy-key-5f0c"
-MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, WrongShapeError)
 FINISH: Mapping[str, FinishReason] = {"done": "stop", "full": "length", "calls": "tool_calls"}
 IMAGES = ("image/png", "image/jpeg")
 
 
+def path_of(error: Exception) -> str:
+    """Return the path of a field with a wrong type, or an empty string."""
+    return error.path if isinstance(error, WrongShapeError) else ""
+
+
 class Encoder:
     """Encoder of a conversation as the items of a request."""
+
+    name: str = NAME
 
     def items(self, messages: Messages) -> list[dict[str, Any]]:
         return [item for role, turn in messages.view().turns for item in self.turn(role, turn)]
@@ -73,7 +83,9 @@ class Encoder:
             case Tool():
                 return self.call(part)
             case ProviderPart():
-                return [dict(part.data)] if part.provider == NAME else []
+                return [dict(part.data)] if part.provider == self.name else []
+            case Structured(value):
+                return [{"who": role, "say": dumps(value)}]
             case File():
                 return self.file(part)
             case _:
@@ -81,7 +93,7 @@ class Encoder:
                 raise UnsupportedPartError(msg)
 
     def thought(self, part: Reasoning) -> list[dict[str, Any]]:
-        if part.opaque is None or part.opaque.provider != NAME:
+        if part.opaque is None or part.opaque.provider != self.name:
             return []
         return [{"think": part.text, "proof": part.opaque.data["proof"]}]
 
@@ -107,7 +119,10 @@ class Encoder:
 class Decoder:
     """Decoder of events, or of the items of a complete response, into a turn."""
 
+    name: str = NAME
+
     def __init__(self) -> None:
+        self.surrogates: Any = SurrogateBuffer()
         self.pieces: list[dict[str, Any]] = []
         self.tokens: dict[str, int] = {}
         self.why: str | None = None
@@ -139,7 +154,7 @@ class Decoder:
         return []
 
     def on_say(self, event: Any) -> list[Delta]:
-        self.grow("say", event["text"])
+        self.grow("say", require_text(event["text"], "text"))
         return [TextDelta(event["text"])]
 
     def grow(self, kind: str, text: str) -> None:
@@ -148,7 +163,8 @@ class Decoder:
         self.pieces[-1]["text"] += text
 
     def on_call(self, event: Any) -> list[Delta]:
-        self.pieces.append({"t": "call", "n": event["n"], "id": event["id"], "name": event["name"], "input": ""})
+        name = require_text(event["name"], "name")
+        self.pieces.append({"t": "call", "n": event["n"], "id": event["id"], "name": name, "input": ""})
         return [ToolCallDelta("", event["n"], event["name"], event["id"])]
 
     def on_input(self, event: Any) -> list[Delta]:
@@ -170,7 +186,7 @@ class Decoder:
         return self.turn()
 
     def turn(self) -> Turn:
-        metadata = Metadata(NAME, "toy-1", self.id, self.why, self.usage())
+        metadata = Metadata(self.name, "toy-1", self.id, self.why, self.usage())
         return Turn(self.parts(), finish_reason=self.finish(), metadata=metadata)
 
     def usage(self) -> Usage:
@@ -182,19 +198,22 @@ class Decoder:
     def parts(self) -> list[Part]:
         return [self.part(piece) for piece in self.pieces]
 
+    def field(self, piece: dict[str, Any], key: str) -> str:
+        return require_text(piece[key], f"items[{self.pieces.index(piece)}].{key}")
+
     def part(self, piece: dict[str, Any]) -> Part:
         match piece["t"]:
             case "think":
-                return Reasoning(piece["text"], opaque=Opaque(NAME, {"proof": piece.get("proof", "")}))
+                return Reasoning(piece["text"], opaque=Opaque(self.name, {"proof": piece.get("proof", "")}))
             case "call":
                 return self.call(piece)
             case "value":
                 return Structured(piece["value"])
             case _:
-                return Text(piece["text"])
+                return Text(self.field(piece, "text"))
 
     def call(self, piece: dict[str, Any]) -> Tool:
-        return Tool(FunctionCall.parse(piece["name"], piece["input"]), call_id=piece["id"])
+        return Tool(FunctionCall.parse(self.field(piece, "name"), piece["input"]), call_id=piece["id"])
 
 
 class ToyStream:
@@ -207,16 +226,29 @@ class ToyStream:
     async def __aiter__(self) -> AsyncIterator[Sequence[Delta]]:
         try:
             async for batch in self.events.batches():
-                yield [delta for event in batch for delta in self.read(event.data)]
+                deltas, failure = self.read_batch(batch)
+                yield deltas
+                if failure is not None:
+                    raise failure
         except TransportError as error:
             raise translate_transport_error(error, NAME) from error
 
+    def read_batch(self, batch: Sequence[Event]) -> tuple[list[Delta], ChatError | None]:
+        """Return the deltas before the first invalid event, and the error of that event."""
+        deltas: list[Delta] = []
+        for event in batch:
+            try:
+                deltas += self.read(event.data)
+            except ChatError as error:
+                return deltas, error
+        return deltas, None
+
     def read(self, data: bytes) -> list[Delta]:
         try:
-            return self.decoder.read(loads_limited(data))
+            return self.decoder.read(self.decoder.surrogates.feed(loads_limited(data)))
         except MALFORMED as error:
             msg = f"{NAME}: {data!r} is no event"
-            raise InvalidResponseError(msg, raw=data) from error
+            raise InvalidResponseError(msg, path=path_of(error), raw=data) from error
 
     def partial(self) -> Turn:
         return self.decoder.turn()
@@ -229,7 +261,7 @@ class ToyStream:
             return self.decoder.turn()
         except MALFORMED as error:
             msg = f"{NAME}: the events are no answer"
-            raise InvalidResponseError(msg) from error
+            raise InvalidResponseError(msg, path=path_of(error)) from error
 
 
 class Toy:
@@ -241,10 +273,26 @@ class Toy:
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
+        self.name = NAME
 
     @property
     def metadata(self) -> ProviderMeta:
-        return ProviderMeta(NAME, "toy-1")
+        return ProviderMeta(self.name, "toy-1")
+
+    def with_provider_name(self, name: str) -> Self:
+        clone = copy(self)
+        clone.name = name
+        return clone
+
+    def decoder(self) -> Decoder:
+        decoder = self.Decoding()
+        decoder.name = self.name
+        return decoder
+
+    def encoder(self) -> Encoder:
+        encoder = self.Encoding()
+        encoder.name = self.name
+        return encoder
 
     async def complete(
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, structured_output: OutputSchema | None
@@ -252,10 +300,10 @@ class Toy:
         body = self.body(messages, tools, options, structured_output)
         answer = await self.send(self.patient(self.request("/ask", body), options))
         try:
-            return self.Decoding().whole(answer)
+            return self.decoder().whole(answer)
         except MALFORMED as error:
             msg = f"{NAME}: {answer!r} is no answer"
-            raise InvalidResponseError(msg) from error
+            raise InvalidResponseError(msg, path=path_of(error)) from error
 
     async def send(self, request: Request) -> Any:
         try:
@@ -278,7 +326,7 @@ class Toy:
         request = self.patient(self.request("/ask/slowly", body), options)
         try:
             async with self.transport.stream(request) as events:
-                yield self.Streaming(events, self.Decoding())
+                yield self.Streaming(events, self.decoder())
         except TransportError as error:
             raise self.failed(error) from error
 
@@ -300,7 +348,7 @@ class Toy:
         return EmbeddingsResponse(tuple([tuple(row["vector"]) for row in rows]), Usage(answer["tokens"]))
 
     def _items(self, messages: Messages, options: ChatOptions) -> list[dict[str, Any]]:
-        encoder = self.Encoding()
+        encoder = self.encoder()
         items = encoder.items(messages)
         first = next((place for place, item in enumerate(items) if item.get("who") != "system"), len(items))
         before, after = [
@@ -313,7 +361,9 @@ class Toy:
     ) -> bytes:
         options.extra(type(None), NAME)
         options.refuse(NAME, "top_p", "top_k", "seed", "stop", "parallel_tool_calls", "reasoning")
-        declared = [{"name": tool.name, "about": tool.description, "takes": dict(tool.parameters)} for tool in tools]
+        declared = [
+            {"name": tool.name, "about": tool.description, "takes": dict(tool.parameters)} for tool in tools.declared
+        ]
         fields: dict[str, Any] = {
             "model": "toy-1",
             "items": self._items(messages, options),

@@ -57,7 +57,8 @@ class UnescapesResponses(Toy):
 
     class Decoding(Decoder):
         def on_say(self, event: Any) -> list[Delta]:
-            return super().on_say({**event, "text": html.unescape(event["text"])})
+            text = event["text"]
+            return super().on_say({**event, "text": html.unescape(text) if isinstance(text, str) else text})
 
 
 @fails_at("exact_answer")
@@ -299,4 +300,5 @@ class LowersToolNames(Toy):
 
     class Decoding(Decoder):
         def call(self, piece: dict[str, Any]) -> Tool:
-            return super().call({**piece, "name": piece["name"].lower()})
+            tool = super().call(piece)
+            return Tool(replace(tool.call, name=tool.name.lower()), call_id=tool.call_id)

@@ -15,6 +15,7 @@ from . import (
     wrong_details,
     wrong_encodings,
     wrong_exchanges,
+    wrong_parts,
     wrong_requests,
 )
 from .toy import Toy
@@ -28,6 +29,7 @@ MODULES = (
     wrong_details,
     wrong_encodings,
     wrong_exchanges,
+    wrong_parts,
     wrong_requests,
 )
 """They register their providers on import."""

@@ -30,7 +30,7 @@ from chat_core import (
 from chat_core.provider import Delta
 from chat_core.transport import Request, Transport
 
-from .toy import NAME, Decoder, Encoder, Toy, ToyStream
+from .toy import Decoder, Encoder, Toy, ToyStream
 from .wrong_providers import fails_at
 
 Items = list[dict[str, Any]]
@@ -237,13 +237,13 @@ class KeepsWhatCannotBeStored(Toy):
     class Encoding(Encoder):
         def call(self, tool: Tool) -> Items:
             (item,) = super().call(tool)
-            raw = tool.call.opaque.data["raw"] if tool.call.opaque and tool.call.opaque.provider == NAME else b""
+            raw = tool.call.opaque.data["raw"] if tool.call.opaque and tool.call.opaque.provider == self.name else b""
             return [{**item, "raw": list(raw) if isinstance(raw, bytes) else raw}]
 
     class Decoding(Decoder):
         def call(self, piece: dict[str, Any]) -> Tool:
             tool = super().call(piece)
-            return Tool(replace(tool.call, opaque=Opaque(NAME, {"raw": b"raw"})), call_id=tool.call_id)
+            return Tool(replace(tool.call, opaque=Opaque(self.name, {"raw": b"raw"})), call_id=tool.call_id)
 
 
 # --- Histories ------------------------------------------------------------------------------------------------------
@@ -301,6 +301,7 @@ class SharesItsDecoder(Toy):
         self, messages: Messages, tools: ToolDeclarations, options: ChatOptions, structured_output: OutputSchema | None
     ) -> AsyncGenerator[ToyStream]:
         async with super().stream(messages, tools, options, structured_output) as stream:
+            self._shared.name = self.name
             stream.decoder = self._shared
             yield stream
 
@@ -342,7 +343,7 @@ class SendsOnlyItsOwn(Toy):
 
     class Encoding(Encoder):
         def turn(self, role: str, turn: Turn) -> Items:
-            foreign = turn.metadata is not None and turn.metadata.provider != NAME
+            foreign = turn.metadata is not None and turn.metadata.provider != self.name
             return [] if foreign else super().turn(role, turn)
 
 

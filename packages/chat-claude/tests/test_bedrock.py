@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from chat_claude import ClaudeBuilder
+from chat_claude.decode import StreamDecoder
 from chat_core import ChatBuilder, ChatOptions, Messages, TextDelta
 from chat_core.errors import (
     InvalidResponseError,
@@ -23,6 +24,7 @@ from chat_core.errors import (
 )
 from chat_core.provider import NO_TOOLS
 from chat_core.testing import MockTransport
+from chat_core.transport import AwsEvents
 from chat_testing import Exchange, LoopbackServer
 
 pytestmark = pytest.mark.anyio
@@ -161,6 +163,17 @@ async def test_a_malformed_chunk_of_a_stream_is_an_invalid_response(payload: byt
         async with chat.stream(Messages.from_user("Hi")) as stream:
             async for _ in stream:
                 pass
+
+
+async def test_a_character_that_is_split_between_two_chunks_is_joined() -> None:
+    halves = [{"type": "text_delta", "text": text} for text in ("a \ud83d", "\ude00 b")]
+    deltas = [{"type": "content_block_delta", "index": 0, "delta": delta} for delta in halves]
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    decoder = StreamDecoder("claude")
+    events = AwsEvents().feed(b"".join(map(chunk, [EVENTS[0], start, *deltas])))
+
+    assert decoder.feed(events) == [TextDelta("a "), TextDelta("\U0001f600 b")]
+    assert decoder.partial().text == "a \U0001f600 b"
 
 
 async def test_credentials_that_bedrock_quotes_are_redacted() -> None:

@@ -84,3 +84,12 @@ def test_tool_declarations_do_not_change_with_the_list_they_were_made_from() -> 
     tools = ToolDeclarations(items)
     items.append(B)
     assert list(tools) == [A]
+
+
+def test_declared_contains_the_tools_to_send_to_the_model() -> None:
+    shown, hidden = [ToolDeclaration(name, "", {}, declared=name == "shown") for name in ("shown", "hidden")]
+    every = ToolDeclarations([shown])
+
+    assert every.declared is every, "with its cache"
+    assert list(ToolDeclarations([hidden, shown]).declared) == [shown]
+    assert not ToolDeclarations([hidden]).declared

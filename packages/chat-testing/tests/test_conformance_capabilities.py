@@ -32,7 +32,7 @@ def test_claimed_returns_the_names_of_the_claimed_capabilities() -> None:
 def test_every_tape_is_required_by_a_capability() -> None:
     needed = {name for names in REQUIRED_TAPES.values() for name in names}
 
-    assert needed | {"finishes"} == {item.name for item in fields(ProviderTapes)}
+    assert needed | {"finishes", "own_parts"} == {item.name for item in fields(ProviderTapes)}
 
 
 def test_capabilities_with_their_tapes_have_no_inconsistencies() -> None:

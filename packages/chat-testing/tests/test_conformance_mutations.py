@@ -65,3 +65,16 @@ def test_mutation_changes_only_the_data_of_events() -> None:
 
 def test_mutation_leaves_text_that_is_not_json_unchanged() -> None:
     assert mutate_response(b"<html>", Random(0)) == b"<html>"
+
+
+def test_the_mutated_fields_are_named() -> None:
+    body = b'{"choices": [{"message": {"content": "Hi"}}]}'
+    known = {"the whole document", "choices", "choices[0]", "choices[0].message", "choices[0].message.content"}
+    named: set[str] = set()
+    for seed in range(200):
+        fields: list[str] = []
+        mutate_response(body, Random(seed), fields)
+        assert fields
+        named.add(fields[0])
+
+    assert named == known

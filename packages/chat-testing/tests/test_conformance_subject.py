@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from chat_core import (
     ChatOptions,
@@ -158,3 +160,14 @@ def test_words_near_skips_parts_that_contain_an_excluded_text() -> None:
 
     assert sent.words_near("response", ("user", "assistant")) == {"user"}
     assert sent.words_near("response", ("user", "assistant"), apart_from="question") == set()
+
+
+def test_a_text_is_found_in_arguments_that_are_written_with_escapes() -> None:
+    arguments = json.dumps({"city": "N\u00eemes", "words": 'a "quoted"\nline'})
+    sent = SentBody(json.dumps({"arguments": arguments}).encode())
+
+    assert "\\u00ee" in arguments
+    assert sent.contains("N\u00eemes")
+    assert sent.contains('a "quoted"\nline')
+    assert sent.count("N\u00eemes") == 1
+    assert not sent.contains("Lyon")

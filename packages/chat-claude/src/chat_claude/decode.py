@@ -164,7 +164,7 @@ class StreamDecoder(EventDecoder):
         if name in IGNORED_EVENTS:
             return
         if name == BEDROCK_CHUNK:
-            chunk = unwrap_chunk(chunk)
+            chunk = self.surrogates.feed(unwrap_chunk(chunk))
         if chunk.__class__ is not dict:
             self._handle_non_object(chunk, name)
             return

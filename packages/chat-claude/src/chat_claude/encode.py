@@ -82,6 +82,7 @@ def encode(
         UsageError: options contradict each other, or there is no message to send.
     """
     require_request(messages, tools, options, structured_output)
+    tools = tools.declared
     view = messages.view()
     settings = resolve_settings(view, tools, options, structured_output, dialect)
     fields = dict(settings.fields)
@@ -108,6 +109,7 @@ def encode_count(
         dialect: the request format for the model on its platform.
     """
     require_request(messages, tools, options, structured_output)
+    tools = tools.declared
     view = messages.view()
     settings = resolve_settings(view, tools, options, structured_output, dialect)
     fields = {name: value for name, value in settings.fields.items() if name in COUNT_FIELDS}

@@ -62,6 +62,7 @@ def encode(
         UsageError: `tool_choice` names a tool that is not declared.
     """
     require_request(messages, tools, options, structured_output)
+    tools = tools.declared
     extras = options.extra(CompletionsOptions, dialect.provider)
     declared = _encode_tools(tools, extras, dialect)
     options.refuse(dialect.provider, *dialect.refuses, *(() if dialect.top_k else ("top_k",)))

@@ -130,6 +130,13 @@ class ToolDeclarations(Sequence[ToolDeclaration]):
     def __iter__(self) -> Iterator[ToolDeclaration]:
         return iter(self._items)
 
+    @property
+    def declared(self) -> ToolDeclarations:
+        """The declarations to send to the model, without those that have `declared=False`."""
+        if all(item.declared for item in self._items):
+            return self  # with its cache
+        return ToolDeclarations([item for item in self._items if item.declared])
+
     def require_choice(self, choice: ToolChoice | None, /) -> None:
         """Check that a `NamedTool` choice names one of these tools. For providers without built-in tools.
 

@@ -89,6 +89,7 @@ def encode(
         UnsupportedOptionError: the API does not support an option, or cannot represent a schema.
     """
     require_request(messages, tools, options, structured_output)
+    tools = tools.declared
     extras = options.extra(GeminiOptions, dialect.provider)
     declarations = encode_tools(tools, extras, dialect)
     view = messages.view()

@@ -125,6 +125,7 @@ def compose(
         PendingToolsError, UnsupportedPartError, UnsupportedOptionError: see `encode()`.
     """
     require_request(messages, tools, options, structured_output)
+    tools = tools.declared
     extras = options.extra(ResponsesOptions, dialect.provider)
     if extras is not None and extras.store is not None and extras.store != dialect.store:
         dialect = replace(dialect, store=extras.store)
@@ -176,6 +177,7 @@ def encode_count(
         PendingToolsError, UnsupportedPartError, UnsupportedOptionError: see `encode()`.
     """
     require_request(messages, tools, options, structured_output)
+    tools = tools.declared
     extras = options.extra(ResponsesOptions, dialect.provider)
     view = messages.view()
     system = _system_text(view, options, dialect)

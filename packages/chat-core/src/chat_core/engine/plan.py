@@ -112,7 +112,7 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         )
         declarations = [definition.declaration for definition, _ in self.tools.owners.values()]
         self._own_tools: ChatTools[PauseT_co] = self.tools
-        self.declarations: ToolDeclarations = ToolDeclarations([item for item in declarations if item.declared])
+        self.declarations: ToolDeclarations = ToolDeclarations(declarations).declared
 
     def for_messages(self, messages: Messages) -> ChatPlan[OutT_co, PauseT_co]:
         """Return a plan with the chat's own tools and the client tools that the last user turn declares.

@@ -248,11 +248,12 @@ async def ownership(subject: Subject) -> None:
             fail(f"the provider's name is {name!r}, but the metadata of a turn of {method}() has the provider {said!r}")
         if outcome.result.metadata is None or not outcome.result.metadata.model:
             fail(f"the metadata of a turn of {method}() does not name the model")
-        if others := _owners_of_opaque_data(outcome.result) - {name}:
+        if others := owners_of_opaque_data(outcome.result) - {name}:
             fail(f"the provider's name is {name!r}, but a turn of {method}() has provider parts of {sorted(others)}")
 
 
-def _owners_of_opaque_data(turn: Turn) -> set[str]:
+def owners_of_opaque_data(turn: Turn) -> set[str]:
+    """Return the names of the providers to which provider parts and opaque data of a turn belong."""
     owners = {part.provider for part in turn.parts if isinstance(part, ProviderPart)}
     for part in turn.parts:
         opaque = part.call.opaque if isinstance(part, Tool) else None
@@ -412,7 +413,9 @@ async def mutated_responses(subject: Subject) -> None:
     for seed in range(MUTATED_RESPONSES):
         random = Random(seed)  # noqa: S311 - reproducible
         method, tape, reply = random.choice(replies)
-        mutated = Reply(body=mutate_response(reply.data, random), headers=reply.headers)
+        fields: list[str] = []
+        mutated = Reply(body=mutate_response(reply.data, random, fields), headers=reply.headers)
+        server = f"the server sent {' and '.join(fields)} changed in {_abbreviate_line(mutated.data)} (seed {seed})"
         step = f"{method}()"
         try:
             provider, _ = subject.serve(mutated)
@@ -425,17 +428,14 @@ async def mutated_responses(subject: Subject) -> None:
             step = "reading its stored turn"
             again = Messages.from_json(document)
             if again.to_json() != document:
-                fail(f"the turn of {_abbreviate_line(mutated.data)} (seed {seed}) changed when it was stored and read")
+                fail(f"{server}, and the turn changed when it was stored and read")
             step = "sending its turn"
             for conversation in (messages, again):
                 await subject.capture_request(conversation, declare_tools(tape))
         except NonconformingError:
             raise
         except Exception as error:
-            msg = (
-                f"the server sent {_abbreviate_line(mutated.data)} (seed {seed}), and {step} raised "
-                f"{type(error).__name__}: {_abbreviate_line(str(error).encode())}"
-            )
+            msg = f"{server}, and {step} raised {type(error).__name__}: {_abbreviate_line(str(error).encode())}"
             raise NonconformingError(msg) from error
 
 

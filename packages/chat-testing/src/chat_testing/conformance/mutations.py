@@ -13,8 +13,8 @@ from random import Random
 from typing import Any, Final, TypeAlias
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
-Place: TypeAlias = tuple[Any, Any]
-"""A container and one of its keys or indices."""
+Place: TypeAlias = tuple[Any, Any, str]
+"""A container, one of its keys or indices, and the path of that value in the document."""
 
 DEPTHS: Final = ((100, 180), (180, 260), (260, 900), (900, 1_000), (20_000, 20_000))
 """Ranges of nesting depths. Parsers and serializers have different depth limits."""
@@ -69,53 +69,58 @@ WORDS: Final = (
 """Texts that replace another text. They occur as types, roles and finish reasons in several APIs."""
 
 
-def mutate_response(body: bytes, random: Random) -> bytes:
+def mutate_response(body: bytes, random: Random, fields: list[str] | None = None) -> bytes:
     """Return a randomly mutated copy of a response body.
 
     Args:
         body: a JSON document, a stream of server-sent events whose data is JSON, or JSON lines.
         random: random number generator. The same seed produces the same mutations.
+        fields: list to which the path of each mutated field is appended, such as `choices[0].message`.
     """
+    fields = [] if fields is None else fields
     lines = body.split(b"\n")
     data = [index for index, line in enumerate(lines) if line.startswith(b"data:") and b"{" in line]
     if not data and len(lines) > 1 and lines[0].endswith(b"}"):
         index = random.choice([index for index, line in enumerate(lines) if line])
-        lines[index] = _mutate_document(lines[index], random)
+        lines[index] = _mutate_document(lines[index], random, fields)
         return b"\n".join(lines)
     if not data:
-        return _mutate_document(body, random)
+        return _mutate_document(body, random, fields)
     for index in random.sample(data, min(len(data), random.choice((1, 1, 2)))):
         end = b"\r" if lines[index].endswith(b"\r") else b""
-        lines[index] = b"data: " + _mutate_document(lines[index][5:], random) + end
+        lines[index] = b"data: " + _mutate_document(lines[index][5:], random, fields) + end
     return b"\n".join(lines)
 
 
-def _mutate_document(text: bytes, random: Random) -> bytes:
+def _mutate_document(text: bytes, random: Random, fields: list[str]) -> bytes:
     try:
         root: list[Json] = [json.loads(text)]
     except ValueError:
         return text
     for _ in range(random.choice((1, 1, 1, 2, 3))):
-        _mutate_one_place(_list_places(root), random)
+        _mutate_one_place(_list_places(root), random, fields)
     return _dump_document(root[0])
 
 
 def _list_places(root: list[Json]) -> list[Place]:
     places: list[Place] = []
-    pending: list[Json] = [root]
+    pending: list[tuple[Json, str]] = [(root[0], "")]
+    places.append((root, 0, "the whole document"))
     while pending:
-        value = pending.pop()
+        value, path = pending.pop()
+        found: list[Place] = []
         if isinstance(value, dict):
-            places += [(value, key) for key in value]
-            pending += value.values()
+            found = [(value, key, f"{path}.{key}" if path else key) for key in value]
         elif isinstance(value, list):
-            places += [(value, index) for index in range(len(value))]
-            pending += value
+            found = [(value, index, f"{path}[{index}]") for index in range(len(value))]
+        places += found
+        pending += [(container[key], inner) for container, key, inner in found]
     return places
 
 
-def _mutate_one_place(places: list[Place], random: Random) -> None:
-    container, key = random.choice(places)
+def _mutate_one_place(places: list[Place], random: Random, fields: list[str]) -> None:
+    container, key, path = random.choice(places)
+    fields.append(path)
     value: Json = container[key]
     action = random.choice(("remove", "repeat", "copy", "word", "add", "inside", *["replace"] * 6))
     if action == "remove" and isinstance(container, dict):
@@ -123,14 +128,14 @@ def _mutate_one_place(places: list[Place], random: Random) -> None:
     elif action == "repeat":
         container[key] = [value, deepcopy(value)]
     elif action == "copy":
-        other, place = random.choice(places)
+        other, place, _ = random.choice(places)
         container[key] = deepcopy(other[place])
     elif action == "word" and isinstance(value, str):
         container[key] = random.choice(WORDS)
     elif action == "add" and isinstance(value, dict):
         value["unexpected"] = _random_replacement(random)
     elif action == "inside" and isinstance(value, str):
-        container[key] = _mutate_document(value.encode("utf-8", "surrogatepass"), random).decode(
+        container[key] = _mutate_document(value.encode("utf-8", "surrogatepass"), random, []).decode(
             "utf-8", "surrogatepass"
         )
     else:

@@ -121,6 +121,12 @@ async def tool_choice(subject: Subject) -> None:
             sent = await _capture_request(subject, method, given, tools)
             if sent is not None and plain is not None and sent.body == plain.body:
                 fail(f"{method}() sends the same request with and without {_format_options(given)}")
+        named = [ChatOptions(tool_choice=NamedTool(tool.name)) for tool in tools]
+        bodies: dict[bytes, ChatOptions] = {}
+        for given in (choices[1], *named):
+            sent = await _capture_request(subject, method, given, tools)
+            if sent is not None and (known := bodies.setdefault(sent.body, given)) is not given:
+                fail(f"{method}() sends the same request for {_format_options(given)} and {_format_options(known)}")
 
 
 @scenario("text")

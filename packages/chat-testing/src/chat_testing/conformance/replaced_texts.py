@@ -49,6 +49,75 @@ def replace_text(reply: Reply, text: str, piece: str) -> tuple[Reply, str] | Non
     return None if replaced is None else (replaced, piece * count)
 
 
+def split_text(reply: Reply, text: str, halves: tuple[str, str]) -> Reply | None:
+    """Return a copy of a recorded response whose text consists of `halves`, each in a string of its own.
+
+    The halves may end and begin with one half of a surrogate pair, which JSON writes as an escape.
+
+    Args:
+        reply: the recorded response.
+        text: the text of the response, or the text of the arguments of a call.
+        halves: the new texts.
+
+    Returns:
+        The response, or None if its text is not in several strings.
+    """
+    several = True
+
+    def halve(parts: int) -> list[str]:
+        nonlocal several
+        several = parts > 1
+        return [*halves, *[""] * (parts - 2)]
+
+    replaced = _replace_strings(reply, text, halve)
+    return replaced if several else None
+
+
+def replace_type(reply: Reply, text: str, value: object) -> tuple[Reply, str] | None:
+    """Return a copy of a recorded response with a JSON value in place of a text, and the name of its field.
+
+    Args:
+        reply: the recorded response.
+        text: a text of the response, such as the name of a tool.
+        value: the JSON value that replaces each part of the text.
+
+    Returns:
+        The response and the name of the field, or None if the text is not found.
+    """
+    replaced = _replace_strings(reply, text, lambda parts: [value] * parts)
+    return None if replaced is None else (replaced, _field_of(reply, text))
+
+
+def _field_of(reply: Reply, text: str) -> str:
+    """Return the name before the first string that is the text or a part of it."""
+    name = ""
+    strings = [match for document in _documents_of(reply) or [] for match in _STRING.finditer(document)]
+    values = ["" if match[2] else str(json.loads(match[1], strict=False)) for match in strings]
+    parts = _find_parts(values, text)
+    for place, match in enumerate(strings):
+        if match[2]:
+            name = str(json.loads(match[1], strict=False))
+        elif place in parts or values[place] == text:
+            return name
+    return ""
+
+
+def chunks_with(reply: Reply, text: str) -> list[int]:
+    """Return the indices of the chunks that contain the text or a part of it, or an empty list for a binary format."""
+    if _is_aws(reply):
+        return []
+    found = [
+        (index, match)
+        for index, document in enumerate(_documents_of(reply) or [])
+        for match in _STRING.finditer(document)
+        if not match[2]
+    ]
+    values = [str(json.loads(match[1], strict=False)) for _, match in found]
+    parts = _find_parts(values, text)
+    places = [index for place, (index, _) in enumerate(found) if place in parts or values[place] == text]
+    return sorted(set(places))
+
+
 def replace_call(reply: Reply, call: FunctionCall, name: str, arguments: Mapping[str, object]) -> Reply | None:
     """Return a copy of a recorded response whose call has another tool name and other arguments.
 
@@ -78,8 +147,11 @@ def replace_call(reply: Reply, call: FunctionCall, name: str, arguments: Mapping
     return None if replaced == documents else _with_documents(named, replaced)
 
 
-def _replace_strings(reply: Reply, text: str, pieces: Callable[[int], Sequence[str]]) -> Reply | None:
-    """Replace the strings that together are `text` by `pieces` of their number, and those that repeat it as a whole."""
+def _replace_strings(reply: Reply, text: str, pieces: Callable[[int], Sequence[object]]) -> Reply | None:
+    """Replace the strings that together are `text` by `pieces` of their number, and those that repeat it as a whole.
+
+    The pieces are strings, or equal JSON values.
+    """
     documents = _documents_of(reply)
     if documents is None:
         return None
@@ -90,13 +162,15 @@ def _replace_strings(reply: Reply, text: str, pieces: Callable[[int], Sequence[s
         return None
     new = pieces(len(parts) or 1)
     each = iter(new if parts else ())
+    texts = [piece for piece in new if isinstance(piece, str)]
+    whole = "".join(texts) if texts else new[0]
     places = iter(range(len(values)))
 
     def exchange(match: re.Match[str]) -> str:
         place = next(places)
         if place in parts:
             return json.dumps(next(each))
-        return json.dumps("".join(new)) if values[place] == text else match[0]
+        return json.dumps(whole) if values[place] == text else match[0]
 
     return _with_documents(reply, [_STRING.sub(exchange, document) for document in documents])
 

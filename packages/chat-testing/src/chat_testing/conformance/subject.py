@@ -254,14 +254,14 @@ class SentBody:
     def __init__(self, body: bytes) -> None:
         self.body = body
         try:
-            self._value: object = loads(body)
+            self.value: object = loads(body)
         except ValueError:
-            self._value = body.decode(errors="replace")
-        self._texts = _list_texts(self._value)
+            self.value = body.decode(errors="replace")
+        self._texts = list_texts(self.value)
 
     def index_of(self, words: str) -> int:
         """Return the index of the first text that contains `words`, or -1."""
-        return next((place for place, text in enumerate(self._texts) if words in text), -1)
+        return next((place for place, text in enumerate(self._texts) if _has_words(text, words)), -1)
 
     def position_of(self, words: str) -> tuple[int, int]:
         """Return the index of the first text that contains `words`, and the position of `words` in it."""
@@ -274,7 +274,7 @@ class SentBody:
 
     def count(self, words: str) -> int:
         """Return the number of texts that contain `words`."""
-        return sum(words in text for text in self._texts)
+        return sum(_has_words(text, words) for text in self._texts)
 
     def words_near(self, anchor: str, words: Collection[str], *, apart_from: str | None = None) -> set[str]:
         """Return those of `words` that are names or texts in the same part of the body as `anchor`.
@@ -286,8 +286,8 @@ class SentBody:
             words: complete names and texts.
             apart_from: text that the part must not contain. Default: any part is searched, up to the whole body.
         """
-        for part in _enclosing_values(self._value, anchor):
-            texts = _list_texts(part)
+        for part in _enclosing_values(self.value, anchor):
+            texts = list_texts(part)
             if apart_from is not None and any(apart_from in text for text in texts):
                 break
             if found := {text for text in texts if text in words}:
@@ -306,15 +306,30 @@ class SentBody:
         return self.index_of(file.data.decode(errors="replace")) if place < 0 and file.kind == "text" else place
 
 
-def _list_texts(value: object) -> list[str]:
+def _has_words(text: str, words: str) -> bool:
+    """Return whether a text, or a text in the JSON document that it is, contains `words`.
+
+    The arguments of a call may be such a document, in which a server or provider may write any character as an escape.
+    """
+    if words in text:
+        return True
+    if "\\" not in text or text[:1] not in {"{", "["}:
+        return False
+    try:
+        return any(words in inner for inner in list_texts(loads(text)))
+    except ValueError:
+        return False
+
+
+def list_texts(value: object) -> list[str]:
     """Return all keys, strings and numbers of a JSON value as strings, in document order."""
     if isinstance(value, (str, int, float)):
         return [str(value)]
     if isinstance(value, dict):
         members = cast("dict[str, object]", value)
-        return [text for name, item in members.items() for text in (name, *_list_texts(item))]
+        return [text for name, item in members.items() for text in (name, *list_texts(item))]
     if isinstance(value, list):
-        return [text for item in cast("list[object]", value) for text in _list_texts(item)]
+        return [text for item in cast("list[object]", value) for text in list_texts(item)]
     return []
 
 

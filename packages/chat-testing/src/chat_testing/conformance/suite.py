@@ -12,20 +12,41 @@ from chat_core.errors import UsageError
 from chat_core.transport import Transport
 
 from chat_testing import _unclaimed_summary
-from chat_testing.conformance import answers, chats, embeddings, error_responses, histories, options, streams, tools
+from chat_testing.conformance import (
+    answers,
+    chats,
+    embeddings,
+    error_responses,
+    events,
+    histories,
+    names,
+    options,
+    sent_parts,
+    streams,
+    tools,
+)
 from chat_testing.conformance.capabilities import Capabilities, list_inconsistencies
 from chat_testing.conformance.scenario import Scenario
 from chat_testing.conformance.subject import AnyProvider, Subject
 from chat_testing.conformance.tapes import ProviderTapes
 from chat_testing.errors import NonconformingError
 
+_MODULES: Final = (
+    answers,
+    events,
+    tools,
+    options,
+    streams,
+    error_responses,
+    chats,
+    histories,
+    sent_parts,
+    names,
+    embeddings,
+)
+
 SCENARIOS: Final[tuple[Scenario, ...]] = tuple(
-    [
-        value
-        for module in (answers, tools, options, streams, error_responses, chats, histories, embeddings)
-        for value in vars(module).values()
-        if isinstance(value, Scenario)
-    ]
+    [value for module in _MODULES for value in vars(module).values() if isinstance(value, Scenario)]
 )
 """All scenarios for providers."""
 

@@ -8,7 +8,7 @@ from typing import Self, TypeAlias, final
 
 from chat_core.errors import ProviderError
 from chat_core.json import dump_bytes, dumps
-from chat_core.messages import File, FinishReason, FunctionCall, Part
+from chat_core.messages import File, FinishReason, FunctionCall, Part, ProviderPart
 from chat_core.usage import NO_USAGE, Usage
 
 from chat_testing.conformance.aws_frames import encode_message
@@ -205,6 +205,8 @@ class ProviderTapes:
         structured: a response whose `text` is a JSON object, for structured output.
         reasoning: reasoning followed by text or a call. `echo` has the texts that are sent back.
         files: files that a user may send.
+        own_parts: provider parts that the API takes back, if the turns of the other tapes have none. The name of the
+            provider replaces their `provider`.
         embeddings: a response with embedding vectors.
     """
 
@@ -222,4 +224,5 @@ class ProviderTapes:
     structured: Tape | None = None
     reasoning: Tape | None = None
     files: tuple[File, ...] = ()
+    own_parts: tuple[ProviderPart, ...] = ()
     embeddings: EmbeddingsTape | None = None

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from chat_core.errors import PendingToolsError
-from chat_core.events import ToolCallDelta
 from chat_core.messages import FunctionCall, Messages, Text, Tool, Turn
 from chat_core.provider import ToolDeclaration, ToolDeclarations
 
@@ -160,26 +159,6 @@ async def call(subject: Subject) -> None:
             fail(f"the model called {_expected_calls(tape)}, but the turn of {method}() has {_received_calls(outcome)}")
         if any(tool.resolved or tool.attempts for tool in outcome.result.tools):
             fail(f"a call of {method}() is not Pending: a provider must not change the status of calls")
-
-
-@scenario("tools", "stream")
-async def call_deltas(subject: Subject) -> None:
-    """The provider delivers every call as deltas, which together contain the text of its arguments."""
-    tapes = subject.tapes
-    for tape in (tapes.call, tapes.mixed, tapes.parallel):
-        if tape is None or tape.stream is None:
-            continue
-        outcome = await subject.run("stream", tape.stream, input_for(tape))
-        texts: dict[int, str] = {}
-        for delta in outcome.deltas:
-            if isinstance(delta, ToolCallDelta):
-                texts[delta.index] = texts.get(delta.index, "") + delta.arguments
-        joined = [dict(FunctionCall.parse("", texts[index]).arguments) for index in sorted(texts)]
-        if joined != [arguments for _, arguments in _received_calls(outcome)]:
-            fail(
-                f"the deltas of the calls are {list(texts.values())}, "
-                f"but the calls of the turn are {_received_calls(outcome)}"
-            )
 
 
 @scenario("tools")
