@@ -139,7 +139,8 @@ class Summarize:
     """Context policy that asks a model to summarize the first part of a long conversation.
 
     The summary is stored with the conversation, and its token usage is added to the usage of the run. If the model
-    fails, or if the request would still be larger than `at` with its summary, the view is reduced for the rest of the run as by `Window(at, keep)`, and observers receive a warning.
+    fails, or if the request would still be larger than `at` with its summary, the view is reduced for the rest of the
+    run as by `Window(at, keep)`, and observers receive a warning.
 
     Attributes:
         model: model that writes the summary. A small model is sufficient.
