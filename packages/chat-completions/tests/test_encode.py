@@ -471,7 +471,9 @@ def test_adding_instructions_reuses_the_cached_turns() -> None:
     first, second = [turn for content in messages for turn in content.turns]
     assert first.encodings is not None
     assert second.encodings is not None
-    first.encodings[DIALECT.turn_key] = first.encodings[DIALECT.turn_key].replace(b"Stored", b"Cached")
+    cached = first.encodings.get(DIALECT.turn_key)
+    assert cached is not None
+    first.encodings.put(DIALECT.turn_key, cached.replace(b"Stored", b"Cached"))
 
     sent = encode(messages, NO_TOOLS, INSTRUCTED, None, dialect=DIALECT, stream=False)
 

@@ -1,9 +1,10 @@
-"""Views of a history: summaries, rewinds, elided results, and the cache of joined encodings."""
+"""Views of a history: summaries, rewinds, elided results, and the encodings of their turns."""
 
 from __future__ import annotations
 
 import gc
 import json
+import tracemalloc
 from datetime import UTC, datetime
 
 import pytest
@@ -307,7 +308,7 @@ def test_elided_result_keeps_its_head_and_tail_and_counts_omitted_characters() -
     assert len(messages.tool("t1").result_text()) == 3_000, "the history is unchanged"
 
 
-def test_joined_encodings_are_cached_per_view() -> None:
+def test_a_new_view_encodes_only_the_turns_that_are_not_encoded_yet() -> None:
     messages = conversation("q1", "a1", "q2", "a2")
     encoded: list[str] = []
 
@@ -322,6 +323,36 @@ def test_joined_encodings_are_cached_per_view() -> None:
     messages.user("q3")
     assert messages.view().encoded("key", encoders) == b"[Summary,q2,a2,q3"
     assert encoded == ["q1", "a1", "q2", "a2", "[Summary", "q3"]
+
+
+def held_by_encoding(messages: Messages, length: int) -> int:
+    """Encode each turn in `length` bytes. Return how many more bytes are in use afterwards."""
+
+    def encode(_: Turn) -> bytes:
+        return bytes(length)
+
+    encoders = dict.fromkeys(ROLES, encode)
+    view = messages.view()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        assert len(view.encoded("key", encoders)) == 101 * length + 100
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return after - before
+
+
+def test_encoded_bytes_are_held_once() -> None:
+    messages = conversation(*["text"] * 101)
+
+    assert 101 * 10_000 <= held_by_encoding(messages, 10_000) < 1.1 * 101 * 10_000
+
+
+def test_cached_encodings_need_little_memory_besides_their_bytes() -> None:
+    # A dict with one entry has 184 bytes or more, and is tracked by the garbage collector.
+    assert held_by_encoding(conversation(*["text"] * 101), 50) / 101 < 50 + 130
 
 
 def test_fork_is_a_copy_that_does_not_change_the_original() -> None:

@@ -50,7 +50,7 @@ from chat_core.messages._part_codec import (
 )
 from chat_core.messages._quick import read_turn_fast
 from chat_core.messages._tool_codec import read_json_object, read_state, read_tool, write_tool
-from chat_core.messages.content import Content, FinishReason, Part, Role, Turn
+from chat_core.messages.content import Content, Encodings, FinishReason, Part, Role, Turn
 from chat_core.messages.grants import Grant, Grants, read_grant
 from chat_core.messages.parts import Extra, Text
 from chat_core.messages.tool import Tool
@@ -432,7 +432,7 @@ def copy_turn(turn: Turn, make: MakeMessages) -> Turn:
     copied = copy(turn)
     copied.parts = tuple([copy_tool(part, make) if isinstance(part, Tool) else part for part in turn.parts])
     if turn.settled and turn.encodings is None:
-        turn.encodings = {}
+        turn.encodings = Encodings()
     copied.encodings = turn.encodings  # shared, so that each turn is encoded once
     copied.owned = False
     return copied

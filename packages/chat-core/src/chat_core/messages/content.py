@@ -60,6 +60,36 @@ APPLICATION: Final = "application"
 
 
 @final
+class Encodings:
+    """Encodings of one turn, each with the cache key of its codec. Copies of the turn share this object.
+
+    Nearly all turns are encoded by one codec. A dict for one encoding would need more memory than the encoding.
+    """
+
+    __slots__ = ("_data", "_key", "_others")
+
+    def __init__(self) -> None:
+        self._key: Hashable = None
+        self._data: bytes | None = None
+        self._others: dict[Hashable, bytes] | None = None
+
+    def get(self, key: Hashable) -> bytes | None:
+        """Return the encoding for a cache key, or None."""
+        if key == self._key:
+            return self._data
+        return None if self._others is None else self._others.get(key)
+
+    def put(self, key: Hashable, data: bytes) -> None:
+        """Store the encoding for a cache key."""
+        if self._data is None or key == self._key:
+            self._key, self._data = key, data
+        elif self._others is None:
+            self._others = {key: data}
+        else:
+            self._others[key] = data
+
+
+@final
 class Turn:
     """Contribution of one role to a conversation: its parts and, from a model, the finish reason and metadata.
 
@@ -129,7 +159,7 @@ class Turn:
             self.client_tools = _read_client_tools(client_tools)
         self.client_id: str | None = client_id
         self.extra: Extra = extra
-        self.encodings: dict[Hashable, bytes] | None = None
+        self.encodings: Encodings | None = None
         self.owned: bool = False
 
     def __repr__(self) -> str:
@@ -182,8 +212,8 @@ class Turn:
         data = encode(self)
         if self.settled:
             if cache is None:
-                cache = self.encodings = {}
-            cache[key] = data
+                cache = self.encodings = Encodings()
+            cache.put(key, data)
         return data
 
     @staticmethod
@@ -213,8 +243,8 @@ class Turn:
                     break
                 data = encoders[role](turn)
                 if cache is None:
-                    cache = turn.encodings = {}
-                cache[key] = data
+                    cache = turn.encodings = Encodings()
+                cache.put(key, data)
             encodings.append(data)
         return encodings
 

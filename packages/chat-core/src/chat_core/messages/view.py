@@ -49,7 +49,7 @@ class View:
         timeline: index of the history, set if the view comes from `Messages.view()`.
     """
 
-    __slots__ = ("_encoded_prefixes", "cause", "elided", "offset", "result_characters", "timeline", "turns")
+    __slots__ = ("_settled", "cause", "elided", "offset", "result_characters", "timeline", "turns")
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class View:
         self.cause: Exception | None = cause
         self.turns: Sequence[tuple[Role, Turn]] = turns
         self.timeline: Timeline | None = timeline
-        self._encoded_prefixes: dict[Hashable, tuple[bytes, int]] = {}
+        self._settled: dict[Hashable, list[bytes]] = {}
 
     def __repr__(self) -> str:
         elided = f", elided={sorted(self.elided)}" if self.elided else ""
@@ -84,7 +84,8 @@ class View:
     def encoded(self, key: Hashable, encoders: Mapping[Role, Callable[[Turn], bytes]]) -> bytes:
         """Return the encodings of all turns, joined by commas.
 
-        The leading turns whose tools are all resolved cannot change. Their joined encoding is cached. The arguments are
+        The leading turns whose tools are all resolved cannot change. This view keeps a list of their encodings, which
+        the turns cache. The joined bytes are not kept, because that would hold the encodings twice. The arguments are
         not checked, because providers call this method for each request.
 
         Args:
@@ -92,15 +93,10 @@ class View:
             encoders: encoder of a turn for each role.
         """
         turns = self.turns
-        joined, count = self._encoded_prefixes.get(key, (b"", 0))
-        if settled := Turn.settled_from(turns, count, key, encoders):
-            joined = b",".join([joined, *settled] if count else settled)
-            count += len(settled)
-            self._encoded_prefixes[key] = joined, count
-        if count == len(turns):
-            return joined
-        unsettled = [turn.encoded(key, encoders[role]) for role, turn in turns[count:]]
-        return b",".join([joined, *unsettled] if count else unsettled)
+        settled = self._settled.setdefault(key, [])
+        settled += Turn.settled_from(turns, len(settled), key, encoders)
+        unsettled = [turn.encoded(key, encoders[role]) for role, turn in turns[len(settled) :]]
+        return b",".join([*settled, *unsettled] if unsettled else settled)
 
     # --- For context policies -----------------------------------------------------------------------------
 
