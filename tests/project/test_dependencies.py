@@ -29,7 +29,7 @@ IMPORTED_BY_OTHERS = {
 `chat_core.model()` imports the vendors of the terminal."""
 WITHOUT_HTTP = {"chat-core", "chat-realtime"}
 """Packages whose models need no HTTP transport: the sessions of chat-realtime use WebSocket connections."""
-PRIVATE_PARTS = {"chat-mcp-tools": {"mcp"}, "chat-transport-httpx": {"httpcore", "httpx"}}
+PRIVATE_PARTS = {"chat-core": {"anyio"}, "chat-mcp-tools": {"mcp"}, "chat-transport-httpx": {"httpcore", "httpx"}}
 """Dependencies that a package uses private parts of."""
 CORE_DEPENDENCIES = {"anyio", "docstring-parser", "jsonschema", "pydantic", "typing-extensions"}
 
