@@ -218,6 +218,7 @@ class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder
     """A builder for a deployed Azure OpenAI model, with a setting that only the Responses API supports."""
 
     __slots__ = ()
+    _unavailable = RESPONSES_CHOSEN_HINTS
 
     def build(self) -> OpenAIProvider:
         """Return a provider that uses the Responses API.
@@ -229,9 +230,6 @@ class ReadyAzureResponsesBuilder(_Azure, OnResponses["ReadyAzureResponsesBuilder
 
     def _builder_for_responses(self, settings: Settings) -> ReadyAzureResponsesBuilder:
         return ReadyAzureResponsesBuilder(settings)
-
-    def _missing_method_hint(self, name: str) -> str | None:
-        return RESPONSES_CHOSEN_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
@@ -247,9 +245,6 @@ class ReadyAzureCompletionsBuilder(_Azure, OnCompletions):
             UsageError: the endpoint is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAICompletionsProvider(*build_completions(self._settings))
-
-    def _missing_method_hint(self, name: str) -> str | None:
-        return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 def _require_version(api_version: object) -> None:

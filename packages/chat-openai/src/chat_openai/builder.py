@@ -106,14 +106,35 @@ def _completions_provider(settings: Settings, wire: Wire, dialect: Dialect) -> C
 
 # --- Methods of one API ---------------------------------------------------------------------------------
 
+RESPONSES_ONLY_HINTS: Final = {
+    "with_native_tools": "native tools need the Responses API: remove with_completions()",
+    "with_store": "stored responses need the Responses API: remove with_completions()",
+    "with_previous_response": "continuing from a previous response needs the Responses API: remove with_completions()",
+    "with_encrypted_reasoning": "encrypted reasoning needs the Responses API: remove with_completions()",
+    "with_reasoning_summary": "reasoning summaries need the Responses API: remove with_completions()",
+    "with_completions": "this builder already uses the Chat Completions API",
+}
+"""Reasons why methods of the Responses API are unavailable in a builder for the Chat Completions API."""
+COMPLETIONS_ONLY_HINTS: Final = {
+    "with_reasoning": "with_reasoning() needs the Chat Completions API: call with_completions() first",
+    "with_strict": "with_strict() needs the Chat Completions API: call with_completions() first",
+    "with_url_files": "with_url_files() needs the Chat Completions API: call with_completions() first",
+    "with_joined_messages": "with_joined_messages() needs the Chat Completions API: call with_completions() first",
+    "with_finish_reasons": "with_finish_reasons() needs the Chat Completions API: call with_completions() first",
+}
+"""Reasons why methods of the Chat Completions API are unavailable in a builder for the Responses API."""
+RESPONSES_CHOSEN_HINTS: Final = COMPLETIONS_ONLY_HINTS | {
+    "with_completions": "a setting of this builder needs the Responses API, so with_completions() is unavailable",
+    "with_base_url": "a setting of this builder needs OpenAI's server; with_gateway() reaches OpenAI through a proxy",
+}
+"""Reasons why methods are unavailable after a setting that only the vendor's Responses API supports."""
+
 
 class OnResponses(Connectable, Generic[NextT]):
     """Mixin of builder methods that only the Responses API supports. Each method commits the builder to that API."""
 
     __slots__ = ()
-
-    def _missing_method_hint(self, name: str) -> str | None:
-        return COMPLETIONS_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
+    _unavailable = COMPLETIONS_ONLY_HINTS
 
     @abstractmethod
     def _builder_for_responses(self, settings: Settings) -> NextT:
@@ -185,6 +206,7 @@ class OnCompletions(DialectBuilder, Connectable):
     """Mixin of builder methods that only the Chat Completions API supports."""
 
     __slots__ = ()
+    _unavailable = RESPONSES_ONLY_HINTS
 
     @property
     def _dialect(self) -> Dialect:
@@ -232,30 +254,6 @@ class _OpenAI(ThroughGateway):
     def with_project(self, project: str) -> Self:
         """Send requests on behalf of the project with this id."""
         return self.with_headers({PROJECT: require_text(project, "with_project", "the id of a project")})
-
-
-RESPONSES_ONLY_HINTS: Final = {
-    "with_native_tools": "native tools need the Responses API: remove with_completions()",
-    "with_store": "stored responses need the Responses API: remove with_completions()",
-    "with_previous_response": "continuing from a previous response needs the Responses API: remove with_completions()",
-    "with_encrypted_reasoning": "encrypted reasoning needs the Responses API: remove with_completions()",
-    "with_reasoning_summary": "reasoning summaries need the Responses API: remove with_completions()",
-    "with_completions": "this builder already uses the Chat Completions API",
-}
-"""Reasons why methods of the Responses API are unavailable in a builder for the Chat Completions API."""
-COMPLETIONS_ONLY_HINTS: Final = {
-    "with_reasoning": "with_reasoning() needs the Chat Completions API: call with_completions() first",
-    "with_strict": "with_strict() needs the Chat Completions API: call with_completions() first",
-    "with_url_files": "with_url_files() needs the Chat Completions API: call with_completions() first",
-    "with_joined_messages": "with_joined_messages() needs the Chat Completions API: call with_completions() first",
-    "with_finish_reasons": "with_finish_reasons() needs the Chat Completions API: call with_completions() first",
-}
-"""Reasons why methods of the Chat Completions API are unavailable in a builder for the Responses API."""
-RESPONSES_CHOSEN_HINTS: Final = {
-    "with_completions": "a setting of this builder needs the Responses API, so with_completions() is unavailable",
-    "with_base_url": "a setting of this builder needs OpenAI's server; with_gateway() reaches OpenAI through a proxy",
-}
-"""Reasons why methods are unavailable after a setting that only the vendor's Responses API supports."""
 
 
 @final
@@ -341,6 +339,7 @@ class OpenAIResponsesBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
     """A builder for OpenAI models, with a setting that only the Responses API supports."""
 
     __slots__ = ()
+    _unavailable = RESPONSES_CHOSEN_HINTS
 
     def with_model(self, model: str) -> ReadyOpenAIResponsesBuilder:
         """Set the model, such as `gpt-5-mini`."""
@@ -349,15 +348,13 @@ class OpenAIResponsesBuilder(_OpenAI, OnResponses["OpenAIResponsesBuilder"]):
     def _builder_for_responses(self, settings: Settings) -> OpenAIResponsesBuilder:
         return OpenAIResponsesBuilder(settings)
 
-    def _missing_method_hint(self, name: str) -> str | None:
-        return RESPONSES_CHOSEN_HINTS.get(name) or super()._missing_method_hint(name)
-
 
 @final
 class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuilder"]):
     """An `OpenAIResponsesBuilder` after the model has been set."""
 
     __slots__ = ()
+    _unavailable = RESPONSES_CHOSEN_HINTS
 
     def build(self) -> OpenAIProvider:
         """Return a provider that uses the Responses API.
@@ -369,9 +366,6 @@ class ReadyOpenAIResponsesBuilder(_OpenAI, OnResponses["ReadyOpenAIResponsesBuil
 
     def _builder_for_responses(self, settings: Settings) -> ReadyOpenAIResponsesBuilder:
         return ReadyOpenAIResponsesBuilder(settings)
-
-    def _missing_method_hint(self, name: str) -> str | None:
-        return RESPONSES_CHOSEN_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
@@ -391,9 +385,6 @@ class OpenAICompletionsBuilder(_OpenAI, OnCompletions):
         The API key in the environment is not sent to that server.
         """
         return _completions_builder(url, self._settings)
-
-    def _missing_method_hint(self, name: str) -> str | None:
-        return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
@@ -417,9 +408,6 @@ class ReadyOpenAICompletionsBuilder(_OpenAI, OnCompletions):
             UsageError: the base URL is invalid, the API key is missing, or no transport is installed.
         """
         return OpenAICompletionsProvider(*build_completions(self._settings))
-
-    def _missing_method_hint(self, name: str) -> str | None:
-        return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final

@@ -16,7 +16,6 @@ from chat_core.wire.connection import without_frames
 
 from chat_openai.builder import (
     COMPLETIONS_ONLY_HINTS,
-    RESPONSES_ONLY_HINTS,
     OnCompletions,
     OpenAIEmbeddingsBuilder,
     ThroughGateway,
@@ -289,6 +288,17 @@ class _OpenRouterCompletions(_OpenRouterChat, OnCompletions):
         return self._with_body({"transforms": list(transforms)})
 
 
+_MISSING_METHOD_HINTS: Final = COMPLETIONS_ONLY_HINTS | {
+    "with_native_tools": (
+        "OpenRouter does not run OpenAI's native tools: use plugins, with_plugins(), or OpenRouter's server tools, "
+        "which a run declares: ResponsesOptions(tools=({'type': 'openrouter:web_search'},))"
+    ),
+    "with_store": "OpenRouter does not store responses",
+    "with_previous_response": "OpenRouter does not store responses, so a request cannot continue from one",
+    "with_transforms": "transforms need the Chat Completions API: call with_completions() first",
+}
+
+
 @final
 class OpenRouterBuilder(_OpenRouterChat):
     """A builder for models served through OpenRouter. Call `with_model()` or `with_embeddings()` before `build()`.
@@ -297,6 +307,7 @@ class OpenRouterBuilder(_OpenRouterChat):
     """
 
     __slots__ = ()
+    _unavailable = _MISSING_METHOD_HINTS
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__(settings or Settings.for_vendor(OPENROUTER))
@@ -325,15 +336,13 @@ class OpenRouterBuilder(_OpenRouterChat):
         settings = self._settings.for_model(model, "with_embeddings").for_embeddings(dimensions, max_batch)
         return OpenAIEmbeddingsBuilder(settings)
 
-    def _missing_method_hint(self, name: str) -> str | None:
-        return _MISSING_METHOD_HINTS.get(name) or super()._missing_method_hint(name)
-
 
 @final
 class ReadyOpenRouterBuilder(_OpenRouterChat):
     """A builder for models served through OpenRouter, after the model has been set."""
 
     __slots__ = ()
+    _unavailable = _MISSING_METHOD_HINTS
 
     def with_completions(self) -> ReadyOpenRouterCompletionsBuilder:
         """Return a builder that uses the Chat Completions API."""
@@ -347,9 +356,6 @@ class ReadyOpenRouterBuilder(_OpenRouterChat):
         """
         return OpenRouterProvider(*build_responses(self._settings))
 
-    def _missing_method_hint(self, name: str) -> str | None:
-        return _MISSING_METHOD_HINTS.get(name) or super()._missing_method_hint(name)
-
 
 @final
 class OpenRouterCompletionsBuilder(_OpenRouterCompletions):
@@ -360,9 +366,6 @@ class OpenRouterCompletionsBuilder(_OpenRouterCompletions):
     def with_model(self, model: str) -> ReadyOpenRouterCompletionsBuilder:
         """Set the model, such as `openai/gpt-5-mini`."""
         return ReadyOpenRouterCompletionsBuilder(self._settings.for_model(model))
-
-    def _missing_method_hint(self, name: str) -> str | None:
-        return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
 
 
 @final
@@ -378,20 +381,6 @@ class ReadyOpenRouterCompletionsBuilder(_OpenRouterCompletions):
             UsageError: the API key is missing, or no transport is installed.
         """
         return OpenRouterProvider(*build_completions(self._settings))
-
-    def _missing_method_hint(self, name: str) -> str | None:
-        return RESPONSES_ONLY_HINTS.get(name) or super()._missing_method_hint(name)
-
-
-_MISSING_METHOD_HINTS: Final = COMPLETIONS_ONLY_HINTS | {
-    "with_native_tools": (
-        "OpenRouter does not run OpenAI's native tools: use plugins, with_plugins(), or OpenRouter's server tools, "
-        "which a run declares: ResponsesOptions(tools=({'type': 'openrouter:web_search'},))"
-    ),
-    "with_store": "OpenRouter does not store responses",
-    "with_previous_response": "OpenRouter does not store responses, so a request cannot continue from one",
-    "with_transforms": "transforms need the Chat Completions API: call with_completions() first",
-}
 
 
 @without_frames

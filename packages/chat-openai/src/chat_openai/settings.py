@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self, final
+from types import MappingProxyType
+from typing import ClassVar, Literal, Self, final
 
 from chat_completions import Dialect
 from chat_core.arguments import require_whole
@@ -107,6 +109,8 @@ class Connectable(ConnectionBuilder[Settings]):
     """Base class for this package's builders, with or without a model."""
 
     __slots__ = ()
+    _unavailable: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """The reasons why this builder lacks methods of other builders, by name of the method."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._settings.vendor.preset.title}, model={self._settings.model!r})"
@@ -117,6 +121,8 @@ class Connectable(ConnectionBuilder[Settings]):
 
     def _missing_method_hint(self, name: str) -> str | None:
         """Return a hint for the missing method `name`, or None if no state of the builder has this method."""
+        if name in self._unavailable:
+            return self._unavailable[name]
         initial_class = type(self).__name__
         if name == "build":
             return f"build() needs a model: call {initial_class}().with_model('…') first"
