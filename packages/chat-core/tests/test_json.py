@@ -4,7 +4,17 @@ import json
 import math
 
 import pytest
-from chat_core.json import MAX_DEPTH, dump_bytes, dumps, find_fault, is_deeper, is_finite, loads, loads_limited
+from chat_core.json import (
+    MAX_DEPTH,
+    dump_bytes,
+    dump_checked,
+    dumps,
+    find_fault,
+    is_deeper,
+    is_finite,
+    loads,
+    loads_limited,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +33,26 @@ values = st.recursive(
 def test_loads_returns_the_value_that_was_dumped(value: object) -> None:
     assert loads(dumps(value)) == value
     assert loads(dump_bytes(value)) == value
+
+
+@given(values)
+def test_dump_checked_writes_the_same_document_as_dump_bytes(value: object) -> None:
+    assert loads(dump_checked(value)) == loads(dump_bytes(value))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if "e" not in text and "E" not in text:  # without an exponent
+        assert dump_checked(value).decode() == text
+
+
+@pytest.mark.parametrize("value", ["\ud83d", {"a": ["\ud83d"]}, math.inf, 10**400, {"b": "\x1b\u2028\x7f", "a": None}])
+def test_dump_checked_writes_the_same_bytes_as_dump_bytes(value: object) -> None:
+    assert dump_checked(value) == dump_bytes(value)
+
+
+def test_dump_checked_writes_values_that_are_nested_deeply() -> None:
+    value: object = "x"
+    for _ in range(400):
+        value = [value]
+    assert dump_checked(value) == dump_bytes(value)
 
 
 @given(values)

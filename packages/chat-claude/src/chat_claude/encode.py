@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, final
 
 from chat_core.errors import PendingToolsError, UnsupportedOptionError, UnsupportedPartError, UsageError
-from chat_core.json import dump_bytes, dumps
+from chat_core.json import dump_bytes, dump_checked, dumps
 from chat_core.messages import File, Messages, Tool, Turn, View
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations, require_request
@@ -264,7 +264,7 @@ class _Encoder:
         if ttl is not None:
             add_cache_point(blocks, ttl)
         if self._form == "system":
-            return b",".join([dump_bytes(block) for block in blocks])
+            return b",".join([dump_checked(block) for block in blocks])
         return _encode_message("user" if self._form == "user" else "system", blocks)
 
 
@@ -273,7 +273,7 @@ Turns: TypeAlias = list[tuple[_Encoder, Turn]]
 
 def _encode_message(role: str, blocks: list[Json]) -> bytes:
     """Return a message as JSON, or empty bytes if there are no blocks, because the API rejects an empty message."""
-    return dump_bytes({"role": role, "content": blocks}) if blocks else b""
+    return dump_checked({"role": role, "content": blocks}) if blocks else b""
 
 
 def _encode_model_turn(turn: Turn, provider: str, ttl: str | None) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
-from chat_core.json import dump_bytes, dumps
+from chat_core.json import dump_bytes, dump_checked, dumps
 from chat_core.messages import Messages, Role, Text, Turn, View
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
@@ -148,12 +148,12 @@ class _encoder:  # noqa: N801 - used like a function
 
     def __call__(self, turn: Turn) -> bytes:
         if self._role != "model":
-            return dump_bytes(plain_message(self._role, turn, self._dialect))
+            return dump_checked(plain_message(self._role, turn, self._dialect))
         waiting = [tool.id for tool in turn.tools if not tool.resolved]
         if waiting:
             msg = f"the tool calls {', '.join(waiting)} are pending: decide or cancel them before the next request"
             raise PendingToolsError(msg, waiting)
-        return dump_bytes(model_messages(turn, self._dialect))[1:-1]  # a list, without its brackets
+        return dump_checked(model_messages(turn, self._dialect))[1:-1]  # a list, without its brackets
 
 
 def _encode_tools(tools: ToolDeclarations, extras: CompletionsOptions | None, dialect: Dialect) -> bytes:

@@ -12,7 +12,7 @@ import reprlib
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias, cast
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 JsonValue: TypeAlias = dict[str, "JsonValue"] | list["JsonValue"] | str | int | float | bool | None
 """Any JSON value."""
@@ -90,6 +90,18 @@ def dump_bytes(value: object) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def dump_checked(value: object) -> bytes:
+    """Serialize a value that contains only JSON types, such as an encoded turn. Faster than `dump_bytes()`.
+
+    The bytes are those of `dump_bytes()`, except for the exponents of floats. An object of another type may be
+    converted instead of raising an error.
+    """
+    try:
+        return to_json(value, inf_nan_mode="constants")
+    except ValueError:  # a lone surrogate, or a value that is nested deeply
+        return dump_bytes(value)
 
 
 def is_finite(value: object) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
-from chat_core.json import dump_bytes
+from chat_core.json import dump_bytes, dump_checked
 from chat_core.messages import Messages, Turn, View
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
@@ -168,7 +168,7 @@ class _TurnEncoder:
             return _join_json(system_parts(turn, self._dialect))
         if self._role == "user":
             content = user_content(turn, self._dialect)
-            return b"" if content is None else dump_bytes(content)
+            return b"" if content is None else dump_checked(content)
         waiting = [tool.id for tool in turn.tools if not tool.resolved]
         if waiting:
             msg = f"cannot send a request with pending tool calls ({', '.join(waiting)}): decide or cancel them first"

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Final, final
 
 from chat_core.errors import PendingToolsError, UnsupportedOptionError
-from chat_core.json import dump_bytes
+from chat_core.json import dump_bytes, dump_checked
 from chat_core.messages import Messages, Role, Text, Turn, View
 from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, join_instructions
@@ -285,7 +285,7 @@ def _turns_to_send(history: tuple[Encoded, ...], index: int | None, dialect: Res
     if index is None:
         return history
     role, turn, _ = history[index]
-    outputs = b",".join([dump_bytes(item) for item in call_outputs(turn, dialect)])
+    outputs = b",".join([dump_checked(item) for item in call_outputs(turn, dialect)])
     return ((role, turn, outputs), *history[index + 1 :])
 
 
@@ -320,7 +320,7 @@ class _Encoder:
         self._dialect = dialect
 
     def __call__(self, turn: Turn) -> bytes:
-        return b",".join([dump_bytes(item) for item in self._encode_items(turn)]) or EMPTY_TURN
+        return b",".join([dump_checked(item) for item in self._encode_items(turn)]) or EMPTY_TURN
 
     def _encode_items(self, turn: Turn) -> list[Json]:
         if self._role != "model":
