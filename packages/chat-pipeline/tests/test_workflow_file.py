@@ -121,7 +121,7 @@ def test_all_problems_of_a_file_are_reported_at_once_with_their_lines() -> None:
         "bad.toml:31: a task cannot have the id 'input', which has a meaning in templates",
         "bad.toml:33: 'retry_delay_ms' has no effect without 'retry_attempts'",
         "bad.toml:34: config.value[2] is datetime.date(2020, 1, 1), which is not JSON; write dates as texts",
-        "bad.toml:36: 'id' is missing",
+        "bad.toml:36: 'id' is missing; it consists of 1 to 64 letters, digits, '-' or '_'",
         "bad.toml:38: {{ b.output }} reads the task 'b', which is not among its dependencies",
         "bad.toml:38: {{ nobody.output }} reads the unknown task 'nobody'",
     ]
@@ -132,6 +132,11 @@ def test_all_problems_of_a_file_are_reported_at_once_with_their_lines() -> None:
     [
         ("[workflow\n", "bad.toml:1: "),
         ('[workflow]\nname = "a\n', "bad.toml:2: "),
+        ("[workflow]\nname = report\n", "bad.toml:2: Invalid value; a text needs quotation marks"),
+        ("[workflow]\nname\n", "bad.toml:2: Expected '=' after a key in a key/value pair"),
+        ('[workflow]\n- name = "a"', "bad.toml:2: "),
+        ('[workflow]\nname = "a"\nname = "b"', "bad.toml:3: Cannot overwrite a value: the same key occurs twice"),
+        (f"[workflow]\nname = {'9' * 5000}", "bad.toml:2: a number has too many digits"),
         ("", "bad.toml:1: the table [workflow] is missing"),
         ("workflow = 1", "bad.toml:1: 'workflow' must be a table, not an integer"),
         ('[workflow]\nname = "a"', "bad.toml:1: a workflow needs at least one [[workflow.tasks]]"),
@@ -140,10 +145,49 @@ def test_all_problems_of_a_file_are_reported_at_once_with_their_lines() -> None:
         ("x = " + "[" * 100_000, "bad.toml:1: the file is nested more than 64 levels deep"),
         ("#" * (MAX_BYTES + 1), f"bad.toml:1: the file is larger than {MAX_BYTES} bytes"),
     ],
-    ids=["header", "string", "empty", "no table", "no tasks", "wrong tasks", "deep", "very deep", "large"],
+    ids=[
+        "header",
+        "string",
+        "no quotes",
+        "no value",
+        "statement",
+        "twice",
+        "digits",
+        "empty",
+        "no table",
+        "no tasks",
+        "wrong tasks",
+        "deep",
+        "very deep",
+        "large",
+    ],
 )
 def test_a_file_that_is_no_workflow_is_refused(text: str, problem: str) -> None:
     assert any(line.startswith(problem) for line in problems_of(text))
+
+
+def test_a_missing_table_is_reported_once_with_what_to_write() -> None:
+    message = 'bad.toml:1: the table [workflow] is missing: begin with [workflow] and name = "NAME"'
+    assert problems_of("") == [message]
+    assert problems_of("workflow = []") == ["bad.toml:1: 'workflow' must be a table, not a list"]
+
+
+def test_a_missing_key_is_reported_with_its_possible_values() -> None:
+    assert problems_of('[workflow]\n[[workflow.tasks]]\nid = "a"') == [
+        "bad.toml:1: 'name' is missing; it consists of 1 to 64 lowercase letters, digits, '-' or '_'",
+        f"bad.toml:2: 'runtime' is missing; this pipeline has: {', '.join(sorted(PARSING))}",
+    ]
+
+
+def test_large_limits_are_written_out() -> None:
+    delay = "retry_attempts = 1\nretry_delay_ms = -1"
+    assert problems_of(workflow(probe("a", more=delay))) == [
+        "bad.toml:10: 'retry_delay_ms' must be an integer from 0 to 86400000, not -1"
+    ]
+
+
+def test_a_byte_order_mark_is_ignored() -> None:
+    assert parse_workflow(f"\ufeff{GOOD}", PARSING).source == GOOD
 
 
 @pytest.mark.parametrize(
@@ -199,7 +243,9 @@ def test_schedules_and_triggers_are_read() -> None:
     ("head", "problem"),
     [
         pytest.param('[workflow.schedule]\ncron = "7"', "bad.toml:4: 'cron' must have 5 fields", id="cron"),
-        pytest.param('[workflow.schedule]\ntimezone = "UTC"', "bad.toml:3: 'cron' must have 5 fields", id="no-cron"),
+        pytest.param(
+            '[workflow.schedule]\ntimezone = "UTC"', "bad.toml:3: 'cron' is missing; it has 5 fields", id="no-cron"
+        ),
         pytest.param(
             '[workflow.schedule]\ncron = "0 7 * * *"\ntimezone = "Mars"', "bad.toml:5: 'timezone' must be", id="zone"
         ),

@@ -63,6 +63,33 @@ async def test_a_broken_file_keeps_the_last_valid_version_and_is_reported(files:
     assert folder.errors == {}
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "the table [workflow] is missing"),
+        (b"\xff\xfe[\0", "the file is not UTF-8"),
+        (b"\0", "Invalid statement"),
+        (b"x = " + b"9" * 5000, "a number has too many digits"),
+        (b"x = " + b"[" * 50_000, "nested more than 64 levels deep"),
+        (b"#" * 1_100_000, "the file is larger than"),
+        (b'[workflow]\nname = "test"\n[[workflow.tasks]]\nid = "one"\nrunt', "bad.toml:5: Expected '='"),
+    ],
+    ids=["empty", "utf-16", "zeros", "digits", "deep", "large", "half"],
+)
+async def test_a_file_with_any_content_stops_neither_reload_nor_the_other_files(
+    files: Files, content: bytes, problem: str
+) -> None:
+    folder = files.open()
+    files.write("bad.toml", workflow(probe("one")))
+    folder.reload()
+
+    (files.path / "bad.toml").write_bytes(content)
+    files.write("other.toml", workflow(probe("two")).replace('"test"', '"other"'))
+    assert folder.reload()
+    assert sorted(folder.workflows) == ["other", "test"]
+    assert problem in str(folder.errors["bad.toml"])
+
+
 async def test_a_removed_file_is_forgotten_with_its_error(files: Files) -> None:
     folder = files.open()
     good, bad = files.write("a.toml", workflow(probe("one"))), files.write("b.toml", "[")

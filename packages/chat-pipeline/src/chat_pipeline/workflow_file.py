@@ -35,6 +35,13 @@ _NAME: Final = re.compile(r"[a-z0-9_-]{1,64}\Z")
 _EVENT: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _TASK_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 _TOML_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)\Z| \(at end of document\)\Z")
+_LONG_NUMBER: Final = re.compile(r"[0-9][0-9_]{4000,}")
+_HINTS: Final = {
+    "Invalid value": "; a text needs quotation marks",
+    "Invalid statement": "; a line is a table such as [workflow], or KEY = VALUE",
+    "Cannot overwrite a value": ": the same key occurs twice",
+}
+"""What to do about messages of tomllib that do not say it."""
 _TASK_KEYS: Final = (
     "id",
     "runtime",
@@ -75,6 +82,8 @@ def parse_workflow(text: str, runtimes: Mapping[str, Runtime], *, file: str = "w
     Raises:
         WorkflowFileError: the text has problems. The error lists all of them.
     """
+    require_text(text=text)
+    text = text.removeprefix("\ufeff")  # some editors on Windows begin each file with this mark
     document = _parse_toml(text, file)
     reader = _Reader(text, document, runtimes)
     workflow = reader.read()
@@ -84,7 +93,6 @@ def parse_workflow(text: str, runtimes: Mapping[str, Runtime], *, file: str = "w
 
 
 def _parse_toml(text: str, file: str) -> dict[str, Any]:
-    require_text(text=text)
     if len(text.encode(errors="replace")) > MAX_BYTES:
         raise WorkflowFileError(file, [Problem(1, f"the file is larger than {MAX_BYTES} bytes")])
     try:
@@ -92,7 +100,12 @@ def _parse_toml(text: str, file: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = _TOML_LINE.search(str(error))
         line = int(found[1]) if found and found[1] else text.count("\n") + 1
-        raise WorkflowFileError(file, [Problem(line, _TOML_LINE.sub("", str(error)))]) from error
+        message = _TOML_LINE.sub("", str(error))
+        raise WorkflowFileError(file, [Problem(line, message + _HINTS.get(message, ""))]) from error
+    except ValueError as error:  # only from int()
+        found = _LONG_NUMBER.search(text)
+        line = text.count("\n", 0, found.start()) + 1 if found else 1
+        raise WorkflowFileError(file, [Problem(line, "a number has too many digits")]) from error
     except RecursionError:
         document = None
     if document is None or is_deeper(document, MAX_LEVELS):
@@ -114,8 +127,12 @@ class _Reader:
     def read(self) -> Workflow | None:
         """Return the workflow, or None if there are problems."""
         self._check_keys((), self._document, ("workflow",))
-        table = self._read_table((), self._document, "workflow", required=True)
         at = ("workflow",)
+        table = self._read_table((), self._document, "workflow")
+        if not isinstance(self._document.get("workflow"), dict):
+            if "workflow" not in self._document:
+                self._report(at, 'the table [workflow] is missing: begin with [workflow] and name = "NAME"')
+            return None
         self._check_keys(at, table, ("name", "description", "tasks", "runtime", "schedule", "triggers"))
         name = self._text_of(at, table, "name", _NAME, "1 to 64 lowercase letters, digits, '-' or '_'")
         description = self._text_of(at, table, "description", None, "")
@@ -148,6 +165,11 @@ class _Reader:
         self._check_keys(at, values, ("cron", "timezone", "missed"))
         if not values:
             return None
+        if "cron" not in values:
+            self._report(
+                at, "'cron' is missing; it has 5 fields (minute hour day month weekday), such as '30 7 * * 1-5'"
+            )
+            return None
         texts = {key: self._text_of(at, values, key, None, "") for key in ("cron", "timezone", "missed")}
         try:
             return Schedule(
@@ -168,16 +190,12 @@ class _Reader:
             if key not in known:
                 self._report((*at, key), f"unknown key {key!r}; known keys: {', '.join(known)}")
 
-    def _read_table(
-        self, at: tuple[str | int, ...], parent: Mapping[str, Any], key: str, *, required: bool = False
-    ) -> dict[str, Any]:
+    def _read_table(self, at: tuple[str | int, ...], parent: Mapping[str, Any], key: str) -> dict[str, Any]:
         value = parent.get(key)
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
         if value is not None:
             self._report((*at, key), f"{key!r} must be a table, not {_describe_type(value)}")
-        elif required:
-            self._report(at, f"the table [{key}] is missing")
         return {}
 
     def _text_of(
@@ -193,7 +211,7 @@ class _Reader:
             self._report((*at, key), f"{key!r} must be a string, not {_describe_type(value)}")
             return ""
         if pattern is not None and key not in table:
-            self._report(at, f"{key!r} is missing")
+            self._report(at, f"{key!r} is missing; it consists of {allowed}")
         elif pattern is not None and not pattern.match(value):
             self._report((*at, key), f"{key!r} must consist of {allowed}, not {value!r}")
         return value
@@ -213,7 +231,7 @@ class _Reader:
         types = (int,) if whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, types) or not low <= value <= high:
             kind = "an integer" if whole else "a number"
-            self._report((*at, key), f"{key!r} must be {kind} from {low:g} to {high:g}, not {value!r}")
+            self._report((*at, key), f"{key!r} must be {kind} from {low:.10g} to {high:.10g}, not {value!r}")
             return default
         return value
 
@@ -283,11 +301,10 @@ class _Reader:
 
     def _find_runtime(self, at: tuple[str | int, ...], table: Mapping[str, Any]) -> Runtime | None:
         name = self._text_of(at, table, "runtime", None, "")
+        known = ", ".join(sorted(self._runtimes))
         if "runtime" not in table:
-            self._report(at, "'runtime' is missing")
-            return None
-        if name not in self._runtimes:
-            known = ", ".join(sorted(self._runtimes))
+            self._report(at, f"'runtime' is missing; this pipeline has: {known}")
+        elif name not in self._runtimes:
             self._report((*at, "runtime"), f"unknown runtime {name!r}; this pipeline has: {known}")
         return self._runtimes.get(name)
 
