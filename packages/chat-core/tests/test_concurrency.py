@@ -8,7 +8,7 @@ import threading
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from chat_core.concurrency import absorb_own_cancellation, finish, finish_in_thread, is_cancelled
+from chat_core.concurrency import absorb_own_cancellation, aligned_pause, finish, finish_in_thread, is_cancelled
 
 pytestmark = pytest.mark.anyio
 
@@ -163,3 +163,9 @@ async def test_absorb_own_cancellation_keeps_the_cancellation_of_a_scope() -> No
         await absorb_own_cancellation()
         await checkpoint()
     assert scope.cancelled_caught
+
+
+def test_equal_pauses_that_begin_at_different_times_end_at_the_same_time() -> None:
+    pauses = {now: aligned_pause(10, now) for now in (7.0, 7.25, 7.99)}
+    assert {now + pause for now, pause in pauses.items()} == {17.0}
+    assert all(9 <= pause <= 10 for pause in pauses.values())

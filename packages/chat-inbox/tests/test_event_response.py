@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from chat_inbox import event_response
 from chat_inbox.__main__ import listen
-from chat_inbox.event_response import EventResponse, OpenStreams, Write, encode_event
+from chat_inbox.event_response import BODY_SEND, EventResponse, OpenStreams, Write, encode_event
 from starlette.types import Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
@@ -94,6 +94,16 @@ async def test_a_response_contains_all_events_and_ends() -> None:
     assert (headers[b"cache-control"], headers[b"x-run-id"]) == (b"no-store", b"5")
     assert connection.bodies == [b"id: 1-1\nevent: text\ndata: {}\n\n", b""]
     assert not connection.messages[-1].get("more_body")
+
+
+async def test_the_body_can_be_sent_behind_all_middleware() -> None:
+    inner, outer = Connection(), Connection()
+    scope: Scope = {"type": "http", "method": "GET", "path": "/", BODY_SEND: outer.send}
+    with anyio.fail_after(WAIT):
+        await EventResponse(send_one, OpenStreams())(scope, inner.receive, inner.send)
+
+    assert [message["type"] for message in inner.messages] == ["http.response.start"]
+    assert [message.get("body") for message in outer.messages] == [encode_event("text", "{}", "1-1"), None]
 
 
 async def test_a_head_request_opens_no_stream() -> None:

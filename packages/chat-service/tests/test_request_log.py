@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from chat_service import ServiceSettings
+from chat_service.hosts import HostGuard
 from chat_service.live_text import LiveText
 from chat_service.request_log import (
     JsonFormatter,
@@ -23,7 +24,7 @@ from chat_service.request_log import (
 from chat_service.runs import Runs
 from chat_store import MemoryStore
 from psycopg.conninfo import conninfo_to_dict
-from service_helpers import Client, Reply, build_service, scripted, serving
+from service_helpers import Client, Reply, build_service, scripted, serving, text_of
 from socket_helpers import open_socket
 from starlette.types import Message, Receive, Scope, Send
 
@@ -88,6 +89,26 @@ async def test_any_other_id_is_replaced(store: MemoryStore, sent: str | None) ->
 
     assert [len(found) for found in ids] == [32, 32]
     assert ids[0] != ids[1]
+
+
+async def test_the_events_of_a_stream_are_not_sent_through_the_middleware(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed: list[str] = []
+
+    async def handle(guard: HostGuard, scope: Scope, receive: Receive, send: Send) -> None:
+        async def note(message: Message) -> None:
+            passed.append(message["type"])
+            await send(message)
+
+        await vars(guard)["_app"](scope, receive, note)
+
+    monkeypatch.setattr(HostGuard, "__call__", handle)
+    async with serving(build_service(store, scripted("It is well."))) as client:
+        events = await client.events("POST", "/api/v1/chat/stream", {"message": "How is it?"})
+
+    assert text_of(events) == "It is well."
+    assert [name for name in passed if name.startswith("http.")] == ["http.response.start"]
 
 
 async def test_every_response_has_an_id(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, log: Log) -> None:

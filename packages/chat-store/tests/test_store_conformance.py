@@ -94,8 +94,8 @@ class KeepsTheLease(StoreLog):
 
 
 class RenewsNothing(StoreLog):
-    def renew(self) -> None:
-        self._require_lease()
+    def write_lease(self, transaction: WriteTransaction) -> None:
+        self._read_log(transaction)
 
 
 class WritesRenewNothing(StoreLog):
@@ -213,10 +213,9 @@ class ForgetsWhatARunMissed(StoreLog):
 
 
 class TellsOfLeases(StoreLog):
-    def renew(self) -> None:
-        super().renew()
-        with self._backend.write_transaction(self._id) as transaction:
-            transaction.write_head(self._require_head(transaction), is_change=True)
+    def write_lease(self, transaction: WriteTransaction) -> None:
+        super().write_lease(transaction)
+        transaction.write_head(self._head_with_lease(self._head.fence), is_change=True)
 
 
 class AssignsInSilence(StoreLog):

@@ -51,6 +51,17 @@ async def finish_in_thread(work: Callable[[], T]) -> T:
     return done[0]
 
 
+def aligned_pause(seconds: float, now: float) -> float:
+    """Return a pause of about `seconds`. Equal pauses of several tasks end at the same multiples of a tenth of it.
+
+    Args:
+        seconds: the longest pause. The result is at least 0.9 of it.
+        now: the current time of any clock, in seconds.
+    """
+    step = seconds / 10
+    return math.floor((now + seconds) / step) * step - now
+
+
 def is_cancelled(token: EventLoopToken | None = None) -> bool:
     """Return whether the current task is being cancelled from outside.
 

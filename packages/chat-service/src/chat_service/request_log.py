@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias, final
 from uuid import uuid4
 
 from chat_core.arguments import argument_error
+from chat_inbox.event_response import BODY_SEND
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -73,6 +74,7 @@ class RequestLog:
                 status, run_id = message.get("status", 101), headers.get("x-run-id")
             return send(message)
 
+        scope[BODY_SEND] = send
         try:
             with self._traces.restore(trace):
                 await self._app(scope, receive, send_with_id)

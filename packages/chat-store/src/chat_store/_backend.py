@@ -219,6 +219,14 @@ class Backend(JobStorage, Protocol):
         """Return a context manager for a write transaction. It commits on exit, or rolls back if the block raises."""
         ...
 
+    def lease_transaction(self) -> AbstractContextManager[Callable[[str], WriteTransaction]]:
+        """Return a context manager for a transaction that writes the leases of several conversations.
+
+        The function that it provides returns the part of the transaction for a conversation. Its writes are not
+        reported to subscribers.
+        """
+        ...
+
     def list_waiting(self, filters: ListFilter) -> Sequence[Waiting | DamagedWait]:
         """List the waiting tool calls, earliest deadline first. Calls without a deadline come last."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from uuid import uuid4
@@ -59,7 +59,8 @@ class BaseStore(ListStore):
         Raises:
             ConflictError: the changes could not be saved when the block exited. See `OpenConversation.save()`.
         """
-        return _open_replica(self._create_log(uuid4().hex if id is None else id, person, owner), self._lease_seconds)
+        log = self._create_log(uuid4().hex if id is None else id, person, owner)
+        return _open_replica(log, self._lease_seconds, partial(self._renewals.renew, log))
 
     async def create(
         self,
@@ -333,7 +334,9 @@ class BaseStore(ListStore):
 
 
 @asynccontextmanager
-async def _open_replica(log: ManagedLog, lease_seconds: float) -> AsyncGenerator[Replica]:
-    replica = Replica(log, await finish_in_thread(log.open), lease_seconds)
+async def _open_replica(
+    log: ManagedLog, lease_seconds: float, renew: Callable[[], Awaitable[None]]
+) -> AsyncGenerator[Replica]:
+    replica = Replica(log, await finish_in_thread(log.open), lease_seconds, renew)
     async with save_on_exit(replica, log):
         yield replica

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,14 +10,15 @@ from functools import partial
 from typing import TypeVar, final
 
 import anyio
-from anyio import CancelScope, Lock
-from chat_core.concurrency import finish_in_thread
+from anyio import CancelScope
+from chat_core.concurrency import aligned_pause, finish_in_thread
 from chat_core.errors import ChatError, LeaseLostError, UsageError
 from chat_core.model_texts import raised
 
 from chat_store import _job_rules
 from chat_store._arguments import require_text
 from chat_store._job_rules import JobStorage, JobTransaction
+from chat_store._shared_renewals import SharedRenewals
 from chat_store.jobs import StoredJob
 
 T = TypeVar("T")
@@ -45,24 +45,6 @@ class _Renewal:
 
 
 @final
-@dataclass(slots=True, eq=False)
-class _RenewalRequest:
-    """A request to renew the lease of a job.
-
-    Attributes:
-        job: the job.
-        is_done: whether the transaction of the renewal has ended.
-        is_shared: whether other leases were renewed in the same transaction.
-        error: the error of the renewal.
-    """
-
-    job: StoredJob
-    is_done: bool = False
-    is_shared: bool = False
-    error: ChatError | OSError | None = None
-
-
-@final
 class JobQueue:
     """A queue from which workers take jobs. While a worker has a job, the queue renews its lease.
 
@@ -76,8 +58,7 @@ class JobQueue:
         self._storage = storage
         self._lease_length = lease_length
         self._now = now
-        self._requests: list[_RenewalRequest] = []
-        self._renewing = Lock()
+        self._renewals = SharedRenewals(self._renew)
 
     @asynccontextmanager
     async def take(self, kinds: tuple[str, ...]) -> AsyncGenerator[StoredJob | None]:
@@ -144,7 +125,7 @@ class JobQueue:
             await anyio.sleep(pause)
             end = self._next_deadline()
             try:
-                await self._renew(job)
+                await self._renewals.renew(job)
             except LeaseLostError as error:
                 if not block.cancel_called:  # a job that passed its deadline was stopped already
                     renewal.lost = error
@@ -157,58 +138,24 @@ class JobQueue:
                 renewal.failure, pause = None, self._renewal_pause()
                 block.deadline = end
 
-    async def _renew(self, job: StoredJob) -> None:
-        """Renew the lease of a job, in one transaction with all renewals that are requested until it begins.
-
-        If that transaction fails, each job is renewed in its own, because the row of one job may be locked.
-
-        Raises:
-            LeaseLostError: the lease has expired, or the job was cancelled.
-            InvalidDocumentError: the row of the job is damaged.
-            OSError: the storage cannot be reached.
-        """
-        request = _RenewalRequest(job)
-        self._requests.append(request)
-        try:
-            async with self._renewing:
-                if not request.is_done:
-                    await self._renew_requested()
-        finally:
-            self._requests.remove(request)
-        if isinstance(request.error, OSError) and request.is_shared:
-            await self._change_jobs(partial(_job_rules.renew, job=job, lease_length=self._lease_length))
-        elif request.error is not None:
-            raise request.error
-
-    async def _renew_requested(self) -> None:
-        # Transactions that lock several jobs lock them in the same order.
-        requests = sorted(
-            [item for item in self._requests if not item.is_done], key=lambda item: (item.job.kind, item.job.key)
-        )
+    async def _renew(self, jobs: Sequence[StoredJob]) -> list[ChatError | None]:
+        """Renew the leases of jobs in one transaction, and return the error of each job or `None`."""
+        errors: dict[int, ChatError] = {}
 
         def renew(transaction: JobTransaction, now: datetime) -> None:
-            for item in requests:
+            # Transactions that lock several jobs lock them in the same order.
+            for job in sorted(jobs, key=lambda job: (job.kind, job.key)):
                 try:
-                    _job_rules.renew(transaction, item.job, now, self._lease_length)
+                    _job_rules.renew(transaction, job, now, self._lease_length)
                 except ChatError as error:
-                    item.error = error
+                    errors[id(job)] = error
 
-        failure: OSError | None = None
-        try:
-            await self._change_jobs(renew)
-        except OSError as error:
-            failure = error
-        for item in requests:
-            item.error, item.is_done, item.is_shared = failure or item.error, True, len(requests) > 1
+        await self._change_jobs(renew)
+        return [errors.get(id(job)) for job in jobs]
 
     def _renewal_pause(self) -> float:
-        """Return the seconds until the next renewal: at most a third of a lease.
-
-        Renewals of all jobs are due at multiples of a thirtieth of a lease, so that they can share a transaction.
-        """
-        length = self._lease_length.total_seconds()
-        now, step = anyio.current_time(), length / 30
-        return math.floor((now + length / 3) / step) * step - now
+        """Return the seconds until the next renewal, which shares a transaction with the renewals of other jobs."""
+        return aligned_pause(self._lease_length.total_seconds() / 3, anyio.current_time())
 
     def _next_deadline(self) -> float:
         """Return the event loop time at which a block must be stopped if its lease is renewed now."""

@@ -23,6 +23,7 @@ from chat_store._job_queue import JobQueue
 from chat_store._job_rules import JobFilter
 from chat_store._log import lease_length
 from chat_store._managed_log import ManagedLog
+from chat_store._shared_renewals import SharedRenewals
 from chat_store.deltas import ResponseDelta
 from chat_store.jobs import JobState, StoredJob
 from chat_store.meta import ConversationMeta, ConversationState, StoredMeta
@@ -54,6 +55,7 @@ class ListStore:
         self._lease_seconds = lease_seconds
         self._now = utc_clock(now)
         self._queue = JobQueue(backend, self._lease_length, self._now)
+        self._renewals = SharedRenewals(self._renew_leases)
 
     async def __aenter__(self) -> Self:
         return self
@@ -303,6 +305,28 @@ class ListStore:
         require_text(id=id)
         require_optional_text(person=person, owner=owner)
         return self._log_type(self._backend, Head(id, person, meta=StoredMeta(owner)), self._lease_length, self._now)
+
+    async def _renew_leases(self, logs: Sequence[ManagedLog]) -> list[ChatError | None]:
+        """Renew the leases of conversations in one transaction, and return the error of each or `None`."""
+
+        def renew() -> list[ChatError | None]:
+            errors: dict[int, ChatError] = {}
+
+            def note_error(log: ManagedLog, step: Callable[[], None]) -> None:
+                try:
+                    step()
+                except ChatError as error:
+                    errors.setdefault(id(log), error)
+
+            with self._backend.lease_transaction() as transaction:
+                # Transactions that lock several rows lock them in the same order.
+                for log in sorted(logs, key=lambda log: log.state.id):
+                    note_error(log, lambda log=log: log.write_lease(transaction(log.state.id)))
+            for log in logs:
+                note_error(log, log.require_lease)
+            return [errors.get(id(log)) for log in logs]
+
+        return await finish_in_thread(renew)
 
 
 def _seconds_until_poll(cursor: Cursor, result: PollResult, end: float | None) -> float:

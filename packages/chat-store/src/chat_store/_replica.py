@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -96,10 +96,18 @@ class Replica:
         log: the log, which has been opened.
         messages: the messages returned by opening the log. The object changes them in place.
         lease_seconds: seconds for which a run may stall before another run can take over.
+        renew: renews the lease of the log. Cancellation does not interrupt it. Default: `log.renew()` in a thread.
     """
 
-    def __init__(self, log: ConversationLog, messages: Messages, lease_seconds: float) -> None:
+    def __init__(
+        self,
+        log: ConversationLog,
+        messages: Messages,
+        lease_seconds: float,
+        renew: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._log = log
+        self._renew = renew or partial(finish_in_thread, log.renew)
         self._messages = messages
         self._renew_every = lease_seconds / 3
         self._write_lock = Lock()
@@ -160,7 +168,10 @@ class Replica:
             TimeoutError: another process blocks the log. The next write or renewal extends the lease.
         """
         async with self._write_lock:
-            await self._run_in_thread(self._log.renew)
+            try:
+                await self._renew()
+            finally:
+                self._apply_updates()
 
     async def apply_posts(self) -> int:
         """Append the posted turns to `messages`, each once and in order, and store them before returning.

@@ -116,15 +116,26 @@ class StoreLog(ConversationLog):
         self._fence = fence
 
     def renew(self) -> None:
-        """Extend the lease of the run.
+        """Implement `ConversationLog.renew()`."""
+        with self._backend.write_transaction(self._id) as transaction:
+            self.write_lease(transaction)
+        self.require_lease()
 
-        Raises:
-            LeaseLostError: another run took over.
-        """
-        with self._open_write_transaction() as transaction:
-            if not self._is_overtaken():
-                transaction.write_head(self._head_with_lease(self._head.fence))
-        self._require_lease()
+    def write_lease(self, transaction: WriteTransaction) -> None:
+        """Extend the lease in a transaction of the caller, unless another run took over."""
+        self._require_this_process()
+        self._read_log(transaction)
+        if not self._is_overtaken():
+            transaction.write_head(self._head_with_lease(self._head.fence))
+
+    def require_lease(self) -> None:
+        """Raise `LeaseLostError` if another run had taken over when the log was last read."""
+        if self._is_overtaken():
+            msg = (
+                f"the lease {self._fence} of the conversation {self._id!r} ended before it was renewed, and another "
+                "run took over: load the conversation again; later changes of this run are recorded, but have no effect"
+            )
+            raise LeaseLostError(msg)
 
     def write(self, batch: Batch) -> None:
         """Append a batch of changes made by the run, and extend its lease.
@@ -140,7 +151,7 @@ class StoreLog(ConversationLog):
                 self._require_current(batch)
                 if batch:
                     self._append_entry(transaction, {}, batch, self._head_with_lease(self._head.fence, batch))
-        self._require_lease()
+        self.require_lease()
 
     def apply_posts(self) -> int:
         """Append the posted turns on behalf of the run, add them to `updates`, and return their number.
@@ -150,7 +161,7 @@ class StoreLog(ConversationLog):
         """
         with self._open_read_transaction():
             if not self.state.posts or self._is_overtaken():
-                self._require_lease()
+                self.require_lease()
                 return 0
         with self._open_write_transaction() as transaction:
             count = len(self.state.posts)
@@ -158,16 +169,11 @@ class StoreLog(ConversationLog):
                 head = self._head_with_lease(self._head.fence, self.state.post_batch())
                 entry = self._append_entry(transaction, self.state.post_batch().to_dict(), NO_CHANGES, head)
                 self._own_updates.extend(entry.updates())
-        self._require_lease()
+        self.require_lease()
         return count
 
     def release(self, *, looked_at: datetime | None = None) -> None:
-        """Release the lease and end the run, even if the release cannot be written. Does nothing if the lease was lost.
-
-        Args:
-            looked_at: time at which the run last examined the waiting calls. Pass it if the run has nothing left to do.
-                The conversation is then due again after a stored change, or at a deadline after this time.
-        """
+        """Implement `ConversationLog.release()`."""
         if self._fence is None:
             return
         seen, now = self._reported_entries, self._now()
@@ -447,14 +453,6 @@ class StoreLog(ConversationLog):
             msg = "the run has no lease: call claim() before writing"
             raise UsageError(msg)
         return self._fence != self._head.fence
-
-    def _require_lease(self) -> None:
-        if self._is_overtaken():
-            msg = (
-                f"the lease {self._fence} of the conversation {self._id!r} ended before it was renewed, and another "
-                "run took over: load the conversation again; later changes of this run are recorded, but have no effect"
-            )
-            raise LeaseLostError(msg)
 
     def live_until(self) -> datetime | None:
         """Return when the lease of the active run expires, or None if no run is active."""

@@ -139,22 +139,34 @@ class MemoryBackend:
         with self._writing:
             transaction = _Transaction(self._all.get(id))
             yield transaction
-            if transaction.after is None or transaction.adds_turns or transaction.rewritten is not None:
-                self._deltas.pop(id, None)
-            if transaction.after is None:
-                self._all.pop(id, None)
-                self._jobs = {name: job for name, job in self._jobs.items() if job.conversation != id}
-                return
-            rows = self._all.get(id) or _Rows(transaction.after)
-            rows.entries += transaction.added
-            entries = rows.entries if transaction.rewritten is None else transaction.rewritten
-            change = self._changes + 1 if transaction.changed else rows.change
-            self._all[id] = _Rows(transaction.after, entries, {**rows.waits, **transaction.waits}, change)
-            self._changes = max(self._changes, change)
-            self._jobs = {(job.kind, job.key): job for job in transaction.jobs} | self._jobs
-            own = [job for job in self._jobs.values() if job.conversation == id]
-            self._jobs = self._jobs | {(job.kind, job.key): transaction.clean_job(job) for job in own}
+            self._commit(id, transaction)
         self._notifiers.notify()
+
+    @contextmanager
+    def lease_transaction(self) -> Generator[Callable[[str], WriteTransaction]]:
+        """Implement `Backend.lease_transaction()`."""
+        transactions: dict[str, _Transaction] = {}
+        with self._writing:
+            yield lambda id: transactions.setdefault(id, _Transaction(self._all.get(id)))
+            for id, transaction in transactions.items():
+                self._commit(id, transaction)
+
+    def _commit(self, id: str, transaction: _Transaction) -> None:
+        if transaction.after is None or transaction.adds_turns or transaction.rewritten is not None:
+            self._deltas.pop(id, None)
+        if transaction.after is None:
+            self._all.pop(id, None)
+            self._jobs = {name: job for name, job in self._jobs.items() if job.conversation != id}
+            return
+        rows = self._all.get(id) or _Rows(transaction.after)
+        rows.entries += transaction.added
+        entries = rows.entries if transaction.rewritten is None else transaction.rewritten
+        change = self._changes + 1 if transaction.changed else rows.change
+        self._all[id] = _Rows(transaction.after, entries, {**rows.waits, **transaction.waits}, change)
+        self._changes = max(self._changes, change)
+        self._jobs = {(job.kind, job.key): job for job in transaction.jobs} | self._jobs
+        own = [job for job in self._jobs.values() if job.conversation == id]
+        self._jobs = self._jobs | {(job.kind, job.key): transaction.clean_job(job) for job in own}
 
     @contextmanager
     def job_transaction(self) -> Generator[JobTransaction]:

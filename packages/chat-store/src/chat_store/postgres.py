@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from re import fullmatch
 from typing import ClassVar, cast
@@ -201,6 +202,13 @@ class PostgresBackend:
             transaction = PostgresTransaction(connection, id, self._clock, changing=True)
             yield transaction
             self.committer.commit(connection, self._notify if transaction.changed else b"")
+
+    @contextmanager
+    def lease_transaction(self) -> Generator[Callable[[str], WriteTransaction]]:
+        """Implement `Backend.lease_transaction()`."""
+        with self._pool.connection(self._begin_write) as connection:
+            yield partial(PostgresTransaction, connection, clock=self._clock, changing=True)
+            self.committer.commit(connection, b"")
 
     def list_waiting(self, filters: ListFilter) -> Sequence[Waiting | DamagedWait]:
         """Implement `Backend.list_waiting()`."""

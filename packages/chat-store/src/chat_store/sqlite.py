@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import ClassVar, final
 
 from chat_core.clock import utc_now
@@ -225,6 +226,12 @@ class SqliteBackend:
         """Implement `Backend.write_transaction()`."""
         with self._write_and_notify() as connection:
             yield _Transaction(connection, id)
+
+    @contextmanager
+    def lease_transaction(self) -> Generator[Callable[[str], WriteTransaction]]:
+        """Implement `Backend.lease_transaction()`."""
+        with self._pool.write(self.committer.commit) as connection:
+            yield partial(_Transaction, connection)
 
     @contextmanager
     def job_transaction(self) -> Generator[JobTransaction]:

@@ -16,7 +16,7 @@ from uuid import uuid4
 import anyio
 from anyio.lowlevel import EventLoopToken, current_token
 
-from chat_core.concurrency import finish
+from chat_core.concurrency import aligned_pause, finish
 from chat_core.conversation import Conversation, PostReceiver
 from chat_core.errors import ChatError, ConflictError, LeaseLostError, UsageError
 from chat_core.messages import WITHDRAWN_REASONS, Approved, Grant, Grants, Messages, Pending, Role, Tool, Turn
@@ -362,7 +362,8 @@ class Checkpoint:
         assert conversation is not None  # noqa: S101 - the run has a lease
         assert conversation.renew_every is not None  # noqa: S101 - the lease expires
         while True:
-            await anyio.sleep(conversation.renew_every)
+            # Leases that are renewed at the same time can share a transaction.
+            await anyio.sleep(aligned_pause(conversation.renew_every, anyio.current_time()))
             before = self.clocks.read()
             try:
                 await conversation.renew()
