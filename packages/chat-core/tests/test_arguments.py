@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from chat_core import (
     Instructions,
     NamedTool,
     Reject,
+    RequireApproval,
     Retry,
     ScopedCollection,
     StreamingChat,
@@ -188,7 +190,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     ),
     "manager must be an async context manager, such as a store, not 5": lambda: enter(WRONG).__enter__(),
     "times must be a whole number, not 'x'": lambda: Retry(times=TEXT),
-    "budget must be a number of seconds, not 'x'": lambda: Retry(budget=TEXT),
+    "budget must be a number of seconds from 0, not 'x'": lambda: Retry(budget=TEXT),
     "strategy must be a function, not 5": lambda: Retry(strategy=WRONG),
     "jitter must be a function, not 5": lambda: Retry(jitter=WRONG),
     "messages of Window() must be a whole number of at least 1, not 'x'": lambda: Window(messages=TEXT),
@@ -265,6 +267,12 @@ REFUSED: dict[str, Callable[[], object]] = {
     "by must be a string, not None": lambda: Grant("g", ("pay",), LATER, NONE, LATER),
     "until must be a datetime with a time zone, such as": lambda: Grant("g", ("pay",), WRONG, "ana", LATER),
     "declarations must be a list of JSON objects, not [[]]": lambda: ClientTools([EMPTY]),
+    "the reason of Reject() must be a string, not None": lambda: Reject(NONE),
+    "of must be a string that is not empty, not ''": lambda: RequireApproval(of=""),
+    "budget must be a number of seconds from 0, not nan": lambda: Retry(budget=math.nan),
+    "base must be a number of seconds from 0, not -1": lambda: Retry(base=-1),
+    "after_delivery must be True or False, not 'x'": lambda: Retry(after_delivery=TEXT),
+    "document must be JSON as a string or bytes, as of to_json(), not None": lambda: Messages.from_json(NONE),
     "attempt must be a number from 1, not 'x'": lambda: Retry().delay(ChatError("e"), TEXT),
     "tool must be a Tool, such as messages.pending()[0], not 5": lambda: Wait.from_tool(
         WRONG, (), conversation=None, owner=None

@@ -463,4 +463,4 @@ async def test_a_call_fails_if_its_result_cannot_be_encoded_as_json() -> None:
     messages = Messages.from_user("go")
     model = ScriptedProvider([FunctionCall("weird", {}, id="w")], "sorry")
     await ChatBuilder().with_model(model).with_tools(tools).build().complete(messages)
-    assert "its result cannot be told" in messages.tool("w").result_text()
+    assert "its result cannot be sent" in messages.tool("w").result_text()

@@ -38,7 +38,8 @@ TEXTS = {
     model_texts.PROCESS_ENDED: "its process ended while it ran; it may have taken effect",
     model_texts.timed_out("pay", 0.5): "pay did not end within 0.5 s; it may have taken effect",
     model_texts.raised(ERROR): "ValueError: it is odd",
-    model_texts.invalid_result("pay", ERROR): "pay ran, but its result cannot be told: it is odd",
+    model_texts.raised(TimeoutError()): "TimeoutError",
+    model_texts.invalid_result("pay", ERROR): "pay ran, but its result cannot be sent: it is odd",
     model_texts.output_inside("Data"): (
         "a Data must not be inside the result: return ToolOutput(content, data=..., state=...)"
     ),

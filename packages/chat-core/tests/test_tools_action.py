@@ -40,7 +40,7 @@ def test_an_action_whose_values_could_not_be_stored_raises() -> None:
     number: Any = 17
     with pytest.raises(UsageError, match=r"the reason of Reject\(\) must be a string, not 17"):
         Reject(number)
-    with pytest.raises(UsageError, match="of must be a string, not 17"):
+    with pytest.raises(UsageError, match="of must be a string that is not empty, not 17"):
         RequireApproval(of=number)
     for action in (RequireApproval, Defer):
         with pytest.raises(UsageError, match=r"expires_in must be a duration, such as timedelta\(hours=1\), not 17"):

@@ -110,7 +110,9 @@ class Unclosed(Action[Paused]):
 
 
 @pytest.mark.parametrize("answer", [None, True, "execute", Execute, Unclosed()])
-async def test_fallback_decides_if_the_policy_does_not_return_an_action(answer: Any) -> None:
+async def test_fallback_decides_if_the_policy_does_not_return_an_action(
+    answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     async def later(call: FunctionCall, risk: Risk) -> Any:
         return answer
 
@@ -121,6 +123,7 @@ async def test_fallback_decides_if_the_policy_does_not_return_an_action(answer: 
     for strategy in strategies:
         scope = ScopedCollection(collection("pay"), strategy, fallback=RequireApproval())
         assert await scope.decide(PAY) == RequireApproval()
+    assert caplog.text.count("TypeError: a policy must return Execute(), Reject(…)") == 2
 
 
 async def test_call_of_a_tool_outside_the_scope_is_rejected() -> None:

@@ -158,10 +158,28 @@ async def test_embeddings_have_a_budget_too() -> None:
 
 
 def test_a_budget_needs_a_limit_and_the_price_of_each_model() -> None:
-    wrong: list[dict[str, Any]] = [{}, {"run": Decimal(-1)}, {"run": Decimal(1), "output_tokens": -1}]
-    for limits in wrong:
-        with pytest.raises(UsageError, match=r"Budget\(\) needs run"):
-            Budget(**limits)
+    with pytest.raises(UsageError, match=r"Budget\(\) needs run"):
+        Budget()
     with pytest.raises(UsageError, match="no price is known for b/no-such-model"):
         Router([dear("a"), model("b", model="no-such-model")], budget=Budget(run=Decimal(1)))
     assert issubclass(BudgetExceededError, ChatError)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"run": Decimal(-1)}, "run must be at least 0"),
+        ({"session": Decimal("NaN")}, "session must be at least 0"),
+        ({"run": float("nan")}, "run must be at least 0"),
+        ({"run": Decimal(1), "output_tokens": -1}, "output_tokens must be at least 0, not -1"),
+    ],
+)
+def test_a_limit_that_is_no_number_from_zero_is_refused(limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Budget(**limits)
+
+
+def test_a_price_needs_an_input_and_an_output() -> None:
+    missing: Any = None
+    with pytest.raises(UsageError, match="a price must be a number of at least 0, not None"):
+        Price(missing, "1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from chat_core import FunctionCall as Call
 from chat_core.observer import CallRecord
 from chat_core.provider import NO_TOOLS, Attempt
 from chat_core.testing import ScriptedProvider
-from chat_router import Breaker, Router, RouteRequest
+from chat_router import Breaker, ByKeyword, Router, RouteRequest
 from router_helpers import Clock, asked, candidate, model
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +33,22 @@ class Unreadable:
 
     def __repr__(self) -> str:
         raise RuntimeError
+
+
+WRONG_SETTINGS: list[tuple[Any, str]] = [
+    ({"choose": "keyword"}, "choose must be a strategy, such as ByKeyword(), or None, not 'keyword'"),
+    ({"choose": ByKeyword}, "choose must be a strategy"),
+    ({"budget": 5}, "budget must be a Budget"),
+    ({"fallback_errors": None}, "fallback_errors must be a tuple of error classes"),
+    ({"fallback_errors": NetworkError}, "fallback_errors must be a tuple of error classes"),
+    ({"fallback_errors": (NetworkError, ValueError)}, "fallback_errors must be a tuple of error classes"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), WRONG_SETTINGS)
+def test_settings_of_a_wrong_type_are_refused_when_the_router_is_created(settings: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        Router([model("a")], **settings)
 
 
 WRONG_CHOICES: list[tuple[Any, str]] = [

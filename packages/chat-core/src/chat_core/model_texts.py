@@ -65,7 +65,8 @@ def timed_out(name: str, timeout: float) -> str:
 
 def raised(error: BaseException) -> str:
     """Return the error text for a call whose tool raised `error`: its class and its message."""
-    return f"{type(error).__name__}: {message_of(error)}"
+    name, message = type(error).__name__, message_of(error)
+    return f"{name}: {message}" if message else name
 
 
 def message_of(error: BaseException) -> str:
@@ -78,7 +79,7 @@ def message_of(error: BaseException) -> str:
 
 def invalid_result(name: str, error: Exception) -> str:
     """Return the error text for a call to `name` whose result is not JSON. `error` states the reason."""
-    return f"{name} ran, but its result cannot be told: {message_of(error)}"
+    return f"{name} ran, but its result cannot be sent: {message_of(error)}"
 
 
 def output_inside(kind: str) -> str:

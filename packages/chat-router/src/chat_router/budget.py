@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Final, Literal, final
 
 from chat_core import Attempt, Messages, Turn, Usage, UsageError
-from chat_core.arguments import require_type
+from chat_core.arguments import argument_error, require_type
 from chat_core.json import dumps
 from chat_core.messages import Role
 from chat_core.messages.token_estimate import TURN_TOKENS, estimate_text
@@ -46,11 +46,12 @@ class Budget:
     output_tokens: int = OUTPUT_TOKENS
 
     def __post_init__(self) -> None:
-        limits = [limit for limit in (self.run, self.session) if limit is not None]
         for name, limit in (("run", self.run), ("session", self.session), ("output_tokens", self.output_tokens)):
             if limit is not None:
                 require_type(name, limit, (Decimal, int, float), "a number, such as Decimal('0.50')")
-        if not limits or min(limits) < 0 or self.output_tokens < 0:
+                if Decimal(limit).is_nan() or limit < 0:
+                    raise argument_error(name, "at least 0", limit)
+        if self.run is None and self.session is None:
             msg = "Budget() needs run=… or session=…, in US dollars: Budget(session=Decimal('0.50'))"
             raise UsageError(msg)
 
@@ -67,7 +68,7 @@ class Budget:
         if unknown:
             msg = (
                 f"a budget needs the price of every model, but no price is known for {', '.join(unknown)}: set it with "
-                "with_metadata(data={'price': Price('3', '15')}), or install chat-core[prices]"
+                "with_metadata(data={'price': Price('3', '15')}), or install chat-router[prices]"
             )
             raise UsageError(msg)
 

@@ -38,9 +38,9 @@ class Price:
     cache_write: Decimal | str | float | None = None
 
     def __post_init__(self) -> None:
-        for value in (self.input, self.output, self.cache_read, self.cache_write):
-            if value is not None:
-                _to_decimal(value)
+        caches = [value for value in (self.cache_read, self.cache_write) if value is not None]
+        for value in (self.input, self.output, *caches):
+            _to_decimal(value)
 
     def cost(self, usage: Usage) -> Decimal:
         """Return the cost of `usage` in US dollars.

@@ -24,7 +24,7 @@ from chat_core import (
     Turn,
     UsageError,
 )
-from chat_core.arguments import require_type
+from chat_core.arguments import argument_error, require_type
 from chat_core.provider import FIRST_ATTEMPT, NO_TOOLS, require_embeddings_request, require_request
 
 from chat_router.abilities import united_meta
@@ -133,9 +133,10 @@ class Router:
             fallback_errors: classes of errors after which another model is tried, in addition to retryable errors.
 
         Raises:
-            UsageError: there are no models, they have no method in common, two accounts have the same provider name,
-                or a budget is set and the price of a model is unknown.
+            UsageError: there are no models, they have no method in common, two accounts have the same provider name, a
+                budget is set and the price of a model is unknown, or an argument has the wrong type.
         """
+        _require_settings(choose, budget, fallback_errors)
         self = object.__new__(_kind_of(models))
         metas = [model.metadata for model in models]
         candidates = create_candidates(models, metas, breaker)
@@ -300,6 +301,19 @@ def _expand_routers(candidates: Sequence[Candidate]) -> list[Candidate]:
     for item in candidates:
         leaves += _expand_routers(item.model.candidates) if isinstance(item.model, Router) else [item]
     return leaves
+
+
+def _require_settings(choose: object, budget: object, fallback_errors: object) -> None:
+    """Raise `UsageError` unless the arguments of a router have the right types."""
+    if choose is not None and (isinstance(choose, type) or not callable(choose)):
+        raise argument_error("choose", "a strategy, such as ByKeyword(), or None", choose)
+    if budget is not None:
+        require_type("budget", budget, Budget, "a Budget, such as Budget(session=Decimal('0.50')), or None")
+    expected = "a tuple of error classes, such as (*FALLBACK_ERRORS, InvalidRequestError)"
+    require_type("fallback_errors", fallback_errors, tuple, expected)
+    for kind in cast("tuple[object, ...]", fallback_errors):
+        if not (isinstance(kind, type) and issubclass(kind, ChatError)):
+            raise argument_error("fallback_errors", expected, fallback_errors)
 
 
 def _kind_of(models: Sequence[object]) -> type[Router]:

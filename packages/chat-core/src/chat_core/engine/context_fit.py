@@ -13,7 +13,7 @@ from chat_core.engine.count_tokens import estimate_overhead
 from chat_core.engine.model_call import usage_of_failure
 from chat_core.errors import ChatError, UsageError
 from chat_core.events import Compacted, Compacting
-from chat_core.messages import Summary, View
+from chat_core.messages import Summary, Turn, View
 from chat_core.messages.token_estimate import TURN_TOKENS, estimate_text, estimate_turn
 from chat_core.usage import NO_USAGE, Usage
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from chat_core.engine.checkpoint import Checkpoint
     from chat_core.engine.observation import ObservedRun
     from chat_core.engine.plan import ChatPlan
-    from chat_core.messages import Turn
     from chat_core.options import ChatOptions
     from chat_core.provider import ProviderMeta
     from chat_core.response import Paused
@@ -171,6 +170,7 @@ class ContextFit:
 
     async def _store_summary(self, turn: Turn) -> None:
         """Append a summary turn to the history, and add its token usage."""
+        require_type("the turn of Summarized()", turn, Turn, "Turn([view.summary(text, offset)], by='engine')")
         if turn.by != "engine" or not all(isinstance(part, Summary) for part in turn.parts):
             msg = "the turn of Summarized() must be Turn([view.summary(text, offset)], by='engine')"
             raise UsageError(msg)

@@ -69,8 +69,9 @@ class Retry:
         if type(self.times) is not int:
             raise argument_error("times", "a whole number", self.times)
         for name, seconds in (("budget", self.budget), ("base", self.base), ("cap", self.cap)):
-            if type(seconds) not in {int, float}:
-                raise argument_error(name, "a number of seconds", seconds)
+            if type(seconds) not in {int, float} or not seconds >= 0:
+                raise argument_error(name, "a number of seconds from 0", seconds)
+        require_type("after_delivery", self.after_delivery, bool, "True or False")
         for name, function in (("strategy", self.strategy), ("jitter", self.jitter)):
             if not callable(function) and (function is not None or name == "jitter"):
                 raise argument_error(name, "a function", function)

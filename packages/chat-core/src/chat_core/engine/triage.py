@@ -126,8 +126,8 @@ class Triage(Generic[PauseT]):
             raise InterruptedToolsError(msg, ids)
         if ids := [tool.id for tool in self._held if isinstance(tool.status, Pending)]:
             msg = (
-                f"{len(ids)} call(s) wait for an approver or a time ({', '.join(ids)}), and this "
-                "chat's strategy would execute them; approve or reject them, or call messages.cancel_pending(reason)"
+                f"{len(ids)} call(s) wait for an approver or a time ({', '.join(ids)}), but the policy of this chat "
+                "does not let calls wait: approve or reject them, or call messages.cancel_pending(reason)"
             )
             raise PendingToolsError(msg, ids)
         for error in self._undecided_inside.values():

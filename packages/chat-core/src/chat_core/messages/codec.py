@@ -172,10 +172,12 @@ def read(document: str | bytes, make: MakeMessages) -> Messages:
     Raises:
         InvalidDocumentError: the document is malformed. Its `path` attribute shows the position.
         NewerVersionError: the document was written by a later version of this library.
+        UsageError: `document` is neither a string nor bytes.
     """
+    require_type("document", document, (str, bytes, bytearray), "JSON as a string or bytes, as of to_json()")
     try:
         value = _parse_json(document)
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         msg = f"the document is not JSON: {error}"
         raise InvalidDocumentError(msg) from error
     try:

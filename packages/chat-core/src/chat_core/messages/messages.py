@@ -481,6 +481,7 @@ class Messages(ViewedTurns):
         Raises:
             InvalidDocumentError: the document is malformed. Its `path` attribute shows the position.
             NewerVersionError: the document was written by a later version of this library.
+            UsageError: `document` is neither a string nor bytes.
         """
         return read(document, Messages._from_stored)
 

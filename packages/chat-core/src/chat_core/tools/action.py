@@ -10,7 +10,7 @@ from typing import Generic, Never, TypeAlias, cast, final
 
 from typing_extensions import TypeVar
 
-from chat_core.arguments import require_type
+from chat_core.arguments import require_name, require_type
 from chat_core.clock import to_utc
 from chat_core.errors import UsageError
 from chat_core.messages import FunctionCall
@@ -66,7 +66,7 @@ class Reject(Withhold[Never]):
     reason: str
 
     def __post_init__(self) -> None:
-        _require_text("the reason of Reject()", self.reason)
+        require_type("the reason of Reject()", self.reason, str, "a string")
 
     def pause(self, wait: Wait, /) -> Never:
         """Raise `AssertionError`: only actions that make a call wait can pause a run."""
@@ -92,7 +92,8 @@ class RequireApproval(Withhold[Paused]):
 
     def __post_init__(self) -> None:
         _require_positive(self.expires_in)
-        _require_text("of", self.of)
+        if self.of is not None:
+            require_name("of", self.of)
 
     def pause(self, wait: Wait, /) -> Paused:
         """Return the pause with which a run ends if it must wait for the call that `wait` describes."""
@@ -137,18 +138,6 @@ class Schedule(Withhold[Paused]):
     def pause(self, wait: Wait, /) -> Paused:
         """Return the pause with which a run ends if it must wait for the call that `wait` describes."""
         return Paused((wait,))
-
-
-def _require_text(name: str, text: object) -> None:
-    """Raise `UsageError` unless `text` is a string or None. Another value would be stored and could not be read again.
-
-    Args:
-        name: description of the text, for the error message.
-        text: the value to check.
-    """
-    if text is not None and not isinstance(text, str):
-        msg = f"{name} must be a string, not {text!r}"
-        raise UsageError(msg)
 
 
 def _require_positive(expires_in: timedelta | None) -> None:

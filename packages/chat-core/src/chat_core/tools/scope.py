@@ -102,8 +102,10 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
         try:
             _, meta = self._tools[call.name]
             decided = self._strategy(call, meta)
-            action = decided if isinstance(decided, Action) else await decided
-            _require_action(action)
+            if not isinstance(decided, Action):
+                _require_awaitable(decided)
+                decided = await decided
+            _require_action(decided)
         except (
             Exception,
             get_cancelled_exc_class(),
@@ -114,7 +116,7 @@ class ScopedCollection(ToolScope[WaitT_co], Generic[MetaT, WaitT_co]):
                 on_error(error)
             _log.exception("the strategy for the tool %r failed; the call %s is not run", call.name, call.id)
             return self._fallback or Reject(model_texts.strategy_failed(error))
-        return action
+        return decided
 
 
 class FixedScope(ToolScope[WaitT_co], Generic[WaitT_co]):
@@ -227,9 +229,12 @@ def _require_fallback(fallback: object) -> None:
         raise UsageError(msg)
 
 
+def _require_awaitable(decided: object) -> None:
+    if not inspect.isawaitable(decided):
+        _require_action(decided)
+
+
 def _require_action(action: object) -> None:
     if not isinstance(action, _ACTIONS):
-        msg = (
-            f"a strategy must return Execute(), Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {action!r}"
-        )
+        msg = f"a policy must return Execute(), Reject(…), RequireApproval(…), Defer(…) or Schedule(…), not {action!r}"
         raise TypeError(msg)
