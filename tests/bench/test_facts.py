@@ -1,6 +1,6 @@
 """The measurement of the recall of stored facts, and its quality for the questions in `benchmarks/questions`.
 
-Somebody who had not read the code wrote `workshop.txt` and the foreign questions.
+A person who had not read the code wrote `workshop.txt` and the foreign questions.
 """
 
 from __future__ import annotations

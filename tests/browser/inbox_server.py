@@ -1,7 +1,7 @@
 """The process that serves an inbox: over a store in a file, with a model that speaks when a file allows it.
 
 `python -m tests.browser.inbox_server STORE LEDGER GATE PERSON`. The tool writes a line into the ledger each time that
-it runs. The n-th word of the answer is said when the gate has n lines.
+it runs. The n-th word of the answer is sent when the gate has n lines.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ TOKENS = {"ana": "token-of-ana", "bo": "token-of-bo"}
 
 @final
 class Notes:
-    """A memory with a note about payments, and one with the text of a page that nobody trusts."""
+    """A memory with a note about payments, and one with the text of an untrusted page."""
 
     async def recall(self, scope: str, question: str, /) -> Sequence[RecalledNote]:
         """Return the notes that belong to the words of the question."""

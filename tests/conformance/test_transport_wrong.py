@@ -257,7 +257,7 @@ class WantsAnEvent(Right):
             empty = False
             yield batch
         if empty:
-            raise TransportError("stream", "no event has come")
+            raise TransportError("stream", "no event was received")
 
 
 class ReadsLinesAsEvents(Right):

@@ -86,7 +86,7 @@ class ExchangesNames(Toy):
 
 @fails_at("failure_marks")
 class SendsFailuresAsResults(Toy):
-    """The result of a failed call does not tell that the call failed."""
+    """The result of a failed call does not show that the call failed."""
 
     class Encoding(Encoder):
         def result(self, tool: Tool) -> Items:
@@ -144,7 +144,7 @@ class DeclaresUntypedParameters(_Declaring):
 
 @fails_at("declarations")
 class DeclaresOptionalParameters(_Declaring):
-    """The declaration of a tool does not tell which parameters are required."""
+    """The declaration of a tool omits which parameters are required."""
 
     def declared(self, number: int, tool: Any) -> Any:
         del number

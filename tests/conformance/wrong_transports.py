@@ -296,7 +296,7 @@ class CallsACancellationATimeout(Right):
             raise TransportError("timeout", "no response in time") from error
 
 
-# Details that an HTTP library changes by itself
+# Details that an HTTP library changes automatically
 
 
 class KeepsCookies(Right):

@@ -120,7 +120,7 @@ class Story:
         ended.set()
 
     async def _kill(self, server: Server, ended: anyio.Event) -> None:
-        """Start a worker again and again, and kill each after a random time, until there were enough kills."""
+        """Start workers one after another and kill each after a random time, until the number of kills is reached."""
         while not ended.is_set():
             life = {} if self.kills >= KILLS else {"kill_after": int(1e6 * self.random.uniform(0.1, LONGEST_LIFE))}
             server.order(**self.order, seed=self.random.randrange(10**6), **life)

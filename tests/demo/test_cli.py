@@ -66,10 +66,10 @@ def paid(folder: Path) -> list[str]:
 
 
 def stop(terminal: Terminal) -> int:
-    """Press ctrl-C at a question; how the program ended.
+    """Press ctrl-C at a question until the program ends, and return its exit status.
 
-    Python does not see a signal that comes between what it writes and the read that it waits in, before the next one
-    comes: somebody whose key did nothing presses it again.
+    Python does not handle a signal that arrives between its last output and the blocking read until another signal
+    arrives. A user presses the key again, and so does this function.
     """
     ended = threading.Event()
 

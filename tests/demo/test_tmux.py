@@ -79,10 +79,10 @@ class Screen:
         return seen
 
     def stop(self) -> str:
-        """Press ctrl-C, and look until the line has ended.
+        """Press ctrl-C until the command has ended, and return the screen.
 
-        Python does not see a signal that comes between what it writes and the read that it waits in, before the next
-        one comes: then the key is pressed again.
+        Python does not handle a signal that arrives between its last output and the blocking read until another signal
+        arrives. The key is then pressed again.
         """
         self._interrupt()
         return self.until("[130]", self._interrupt)

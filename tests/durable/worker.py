@@ -45,12 +45,20 @@ class Place(TypedDict):
 
 
 class Order(Place, total=False):
-    """What to be, and where to stop.
+    """The role of the process, and the point at which it stops.
 
-    `role` is `worker` or `person`; `folder` has the store and the ledger, `url` is of DBOS. A worker is called
-    `executor`, of a `version`, whose runs hold a lease of `lease` seconds; it looks at what waits every `look` seconds,
-    takes over from `take`, and starts a conversation where `start` says so. `stop` is where to wait for the end: in the
-    tool, `begun` or `done`; as a person, `decided` before anybody is told. `expires` and `at` are seconds from now.
+    Attributes:
+        role: `worker` or `person`.
+        folder: contains the store and the ledger.
+        url: the database of DBOS.
+        executor, version: the name and the version of a worker.
+        lease: seconds of the lease of a run.
+        look: seconds between two polls of a worker for due conversations.
+        take: the worker whose workflows this one takes over.
+        start: whether to start a conversation.
+        stop: where to wait to be killed: in the tool, `begun` or `done`; as a person, `decided`, before the workflow is
+            woken.
+        expires, at: seconds from now.
     """
 
     executor: str

@@ -2,7 +2,7 @@
 
     python clerk.py <host of the model> <store> <transport>
 
-It prints what it told OpenTelemetry, as JSON.
+It prints the recorded spans and metrics as JSON.
 """
 
 from __future__ import annotations

@@ -74,5 +74,5 @@ async def run(page: Path, text: str) -> None:
 def _compare(printed: str, promised: str, place: str) -> None:
     pattern = ".*?".join(re.escape(piece) for piece in promised.split("…"))
     if re.fullmatch(pattern, printed, re.DOTALL) is None:
-        msg = f"{place} prints\n{printed}\nand the page says\n{promised}"
+        msg = f"{place} prints\n{printed}\nbut the page shows\n{promised}"
         raise AssertionError(msg)

@@ -66,7 +66,7 @@ def _is_alias(word: str, value: object) -> bool:
 def _problem(value: object) -> str | None:
     try:
         typing.get_type_hints(value, include_extras=True)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+    except Exception as error:  # noqa: BLE001 - any error is a finding
         return repr(error)
     return None
 

@@ -1,6 +1,6 @@
-"""Imports for type checkers or in functions that close a circle between parts of a package: each says why.
+"""Imports for type checkers or in functions that close an import cycle between parts of a package have a reason.
 
-The contracts of the linter check imports at run time. A circle that `if TYPE_CHECKING` or an import in a function hides
+The contracts of the linter check imports at run time. A cycle that `if TYPE_CHECKING` or an import in a function hides
 still couples its modules: none can be understood or moved without the others. The modules of one folder are one part.
 """
 
@@ -53,7 +53,7 @@ def reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
 
 
 def unmarked(trees: Mapping[str, ast.Module], texts: Mapping[str, str]) -> list[str]:
-    """Return the hidden imports that close a circle and do not say so."""
+    """Return the hidden imports that close a cycle and have no comment that begins with `MARK`."""
     graph = {name: {target for _, target in imports(tree, trees)} - {name} for name, tree in trees.items()}
     circular = {name: reachable(name, graph) for name in trees}
     found: list[str] = []

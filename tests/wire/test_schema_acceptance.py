@@ -30,7 +30,7 @@ REFUSED: Final = [row for row in ROWS if not row["accepted"]]
 
 
 def _sent(row: Object) -> Object:
-    """Return the body with the schema in the place of the recorded request."""
+    """Return the recorded request with its schema replaced by the schema of the row."""
     schema = cast("Object", row["schema"])
     strict = row["strict"] is True
     rewrite = row.get("provider") not in ANY_SCHEMA

@@ -1,4 +1,4 @@
-"""The table of `docs/concepts/agents.md`: each path ends as the page says, in the first round and in the second one."""
+"""The table of `docs/concepts/agents.md`: each path ends as described there, in the first and second round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of Gemini, inline and by file, with a server that behaves as its documentation says."""
+"""Batches of Gemini, inline and by file, with a server that behaves as documented."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class SlowConversation:
 class Story:
     """Chat with two concurrent calls, one of which needs approval, and a final response.
 
-    `point()` is awaited wherever a provider, a tool, a policy or a store would wait.
+    A provider, a tool, a policy and a store await `point()` at each place where they would wait.
     """
 
     def __init__(self, *, durable: bool) -> None:

@@ -121,7 +121,7 @@ def test_an_error_in_mid_stream_is_raised_to_the_reader() -> None:
     seen: list[object] = []
     with pytest.raises(StreamTruncatedError), chat.blocking.stream(Messages.from_user("hi")) as stream:
         for event in stream:
-            seen.append(event)  # noqa: PERF402 - what came before the error counts
+            seen.append(event)  # noqa: PERF402 - values before the error count
     assert seen == [TextDelta("one "), TextDelta("two ")]
 
 

@@ -1,4 +1,4 @@
-"""A started conversation ends with its answer, whatever it waits for, and its workflow reports the outcome."""
+"""A started conversation ends with its answer, after any kind of wait, and its workflow reports the outcome."""
 
 from __future__ import annotations
 

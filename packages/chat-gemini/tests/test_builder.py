@@ -310,7 +310,7 @@ async def test_with_openapi_schemas_sends_tools_in_the_older_schema_fields() -> 
     transport = MockTransport()
     transport.answer(body={"totalTokens": 1})
     provider = ready().with_openapi_schemas().with_transport(transport).build()
-    from chat_core.provider import ToolDeclaration, ToolDeclarations  # noqa: PLC0415 - beside its one use
+    from chat_core.provider import ToolDeclaration, ToolDeclarations  # noqa: PLC0415 - used once
 
     schema = {"type": "object", "properties": {"a": {"type": ["string", "null"]}}}
     await provider.count_tokens(Messages.from_user("Hi"), ToolDeclarations([ToolDeclaration("f", "", schema)]))

@@ -44,7 +44,7 @@ def test_a_response_is_sent_back_unchanged_even_after_storage() -> None:
 
 def test_a_streamed_response_is_sent_back_with_every_signature() -> None:
     decoder = codec.StreamDecoder("p")
-    from chat_core.transport import Event  # noqa: PLC0415 - beside its one use
+    from chat_core.transport import Event  # noqa: PLC0415 - used once
 
     for part in PARTS:
         chunk = {"candidates": [{"content": {"parts": [part]}}]}

@@ -1,4 +1,4 @@
-"""Event streams stay open while nothing happens, and end when nobody reads them."""
+"""Event streams stay open while nothing happens, and end when no client reads them."""
 
 # The tests choose the order of tasks, which only private members show.
 # pyright: reportPrivateUsage=false

@@ -1,6 +1,6 @@
 """A real MCP server, made with the SDK of the protocol's authors: `python server.py stdio FOLDER`, or `http FOLDER`.
 
-What its tools did, and were told, is a line in a file of the folder.
+The tools record their calls and arguments as lines of a file in the folder.
 """
 
 # No annotations from the future: the SDK reads those of functions in functions.
@@ -92,7 +92,7 @@ def make(folder: Path) -> MCPServer:
 
 
 def make_odd(folder: Path) -> Server[Any]:
-    """A server that says what it likes: the lines of a file are the schemas of its tools, by name."""
+    """A server whose tools have the schemas in a file, by name, which may be invalid."""
 
     async def listed(_: object, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         told = json.loads((folder / "schemas").read_text())

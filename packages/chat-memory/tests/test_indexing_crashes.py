@@ -85,7 +85,7 @@ def kill_at(memory: SqliteMemory, fatal: int) -> None:
 
 
 async def run_worker(folder: Path, fatal: int = 0, hours: int = 0) -> IndexReport | None:
-    """Run one job, in a process that is killed at a moment."""
+    """Run one job in a process that is killed at a given write."""
 
     def now() -> datetime:
         return datetime.now(UTC) + timedelta(hours=hours)

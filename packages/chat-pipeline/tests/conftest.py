@@ -43,7 +43,7 @@ async def world(tmp_path: Path) -> AsyncGenerator[World]:
 
 @pytest.fixture
 def granted(tmp_path: Path) -> Path:
-    """A granted folder, beside a secret file."""
+    """A granted folder, next to a secret file."""
     folder = tmp_path / "granted"
     folder.mkdir()
     (folder / "a").mkdir()

@@ -1,4 +1,4 @@
-"""Compiled modules are loaded only if nobody else can have written them, and only unchanged."""
+"""Compiled modules are loaded only if no other user can have written them, and only unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks read and write files only in granted folders, whatever a workflow asks for."""
+"""Tasks read and write files only in granted folders, even if a workflow names other paths."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def opening(path: str, *, flags: int = 0, rights: int = 2, folder: int = 3) -> s
 
 
 def placing(text: str, name: str, parameters: str, arguments: str) -> str:
-    """Return a module that calls a function of WASI with a text at address 512. `{size}` stands for its length."""
+    """Return a module that calls a function of WASI with a text at address 512. `{size}` is replaced by its length."""
     module = asking(name, parameters, arguments.replace("{size}", f"(i32.const {len(text)})"))
     return module.replace("(data (i32.const 0)", f'(data (i32.const 512) "{text}") (data (i32.const 0)', 1)
 

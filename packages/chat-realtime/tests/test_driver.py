@@ -1,4 +1,4 @@
-"""The loop of a talk starts no run that nobody needs."""
+"""The loop of a talk starts no unnecessary run."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ async def test_a_failed_event_in_a_stream_raises_with_its_usage() -> None:
         async with chat.stream(Messages.from_user("1 + 2?")) as stream:
             async for _ in stream:
                 pass
-    assert getattr(error.value, "usage").input_tokens == 3  # noqa: B009 - of whatever class
+    assert getattr(error.value, "usage").input_tokens == 3  # noqa: B009 - of any class
 
 
 async def test_retrying_a_busy_server_runs_no_tool_twice() -> None:

@@ -289,7 +289,7 @@ def failing(error: Exception) -> Answer:
 
 
 class SteppedModel:
-    """A scripted model whose stream stops after some pieces until the test lets it go on.
+    """A scripted model whose stream stops after some pieces until the test lets it continue.
 
     Attributes:
         reached: set when the stream has stopped.

@@ -67,7 +67,7 @@ def script(kind: str) -> ScriptedProvider:
 
 
 class FaultyModel:
-    """A model that answers, fails or waits as the first word of the last message says."""
+    """A model that answers, fails or waits as the first word of the last message determines."""
 
     metadata = ProviderMeta("faulty", "m")
 

@@ -79,7 +79,7 @@ async def test_a_change_by_another_sqlite_store_wakes_a_waiter(path: Path) -> No
 async def test_a_change_by_the_same_sqlite_store_wakes_a_waiter_without_polling(path: Path) -> None:
     async with SqliteStore(path, poll_seconds=0.001) as store:
         await store.changes((await store.changes()).cursor, wait_seconds=0)
-    # Nobody looks at the file for a day.
+    # No process reads the file for a day.
     async with SqliteStore(path, poll_seconds=86_400) as store:
         assert len((await woken_by(store, store)).conversations) == 1
 

@@ -1,4 +1,4 @@
-"""Text deltas in the columns of a database, and beside jobs of any content."""
+"""Text deltas in the columns of a database, and next to jobs of any content."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ async def test_the_polling_thread_ends_without_waiters_and_restarts_with_one(
         assert len(watching()) == 1
         poller.remove(notifier)
         with anyio.fail_after(BOUND):
-            while watching():  # noqa: ASYNC110 - a thread that ends says nothing
+            while watching():  # noqa: ASYNC110 - the end of a thread cannot be awaited
                 await anyio.sleep(0.01)
 
 
@@ -98,7 +98,7 @@ async def test_a_polling_thread_that_failed_ends_without_waiters(
     poller.add(notifier)
     poller.remove(notifier)
     with anyio.fail_after(BOUND):
-        while watching():  # noqa: ASYNC110 - a thread that ends says nothing
+        while watching():  # noqa: ASYNC110 - the end of a thread cannot be awaited
             await anyio.sleep(0.01)
 
 

@@ -120,7 +120,7 @@ async def test_a_store_that_waits_for_a_migration_sees_the_new_tables(database: 
             migrate(first, database.schema, MIGRATIONS)
             group.start_soon(to_thread.run_sync, use)
             with anyio.fail_after(BOUND):
-                while database.execute(waits, name) != [(1,)]:  # noqa: ASYNC110 - the server tells nobody
+                while database.execute(waits, name) != [(1,)]:  # noqa: ASYNC110 - the server does not report locks
                     await anyio.sleep(0.01)
 
 

@@ -86,7 +86,7 @@ async def test_waiting_for_changes_continues_after_its_connection_was_lost(
         with anyio.fail_after(BOUND):
             async with anyio.create_task_group() as group:
                 group.start_soon(here.changes, cursor)
-                while not database.end_connections("LISTEN%"):  # noqa: ASYNC110 - nobody tells that somebody listens
+                while not database.end_connections("LISTEN%"):  # noqa: ASYNC110 - the server does not report listeners
                     await anyio.sleep(0.01)
                 await there.create(paused("a"))
 

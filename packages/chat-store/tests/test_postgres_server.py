@@ -67,7 +67,7 @@ def test_the_server_and_its_folder_are_removed_when_the_block_exits() -> None:
 def test_a_failed_start_raises_with_the_output_and_removes_the_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Not below the folder of the test, to which nobody but its user can come.
+    # Not in the folder of the test, which only its user can read.
     folder = Path(mkdtemp(prefix="chat-pg-"))
 
     def make(*_: object, **__: object) -> str:

@@ -125,7 +125,7 @@ async def test_random_actors_lose_no_acknowledged_write_and_repeat_no_effect(see
                     # A process is suspended for longer than its lease.
                     world.clock.advance(minutes=1)
                 if world.maybe(0.05):
-                    # Somebody dies.
+                    # A process dies.
                     actors.pop()
             # What was refused is not saved when it is closed.
             raise ZeroDivisionError

@@ -44,7 +44,7 @@ BALANCE = FunctionCall("balance", {}, id="call_3")
 
 
 class Clock:
-    """A clock that stands still until a test moves it."""
+    """A clock that changes only when a test advances it."""
 
     def __init__(self) -> None:
         self.time = NOW

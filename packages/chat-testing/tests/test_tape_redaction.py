@@ -100,7 +100,7 @@ async def test_secret_in_an_error_is_hidden_on_the_tape(tmp_path: Path) -> None:
         with pytest.raises(TransportError) as caught:
             async with recording.stream(asking()):
                 pass
-        assert KEY in f"{caught.value} {caught.value.body!r}"  # who asked gets what came
+        assert KEY in f"{caught.value} {caught.value.body!r}"  # the caller receives the original error
 
     assert KEY not in (tmp_path / "tape.json").read_text(encoding="utf-8")
 

@@ -59,7 +59,7 @@ async def serving(play: Playing, refuse: Response | None = None) -> AsyncGenerat
                 await play(sockets, connection, sockets.asked[-1])
         except ConnectionClosed:
             pass
-        except Exception as error:  # noqa: BLE001 - it is told at the end
+        except Exception as error:  # noqa: BLE001 - raised at the end
             sockets.errors.append(error)
         finally:
             sockets.open -= 1

@@ -209,7 +209,7 @@ class SocketServer:
                 target(*args)
             except ClientGoneError:
                 pass
-            except BaseException as error:  # noqa: BLE001 - it is told at the end
+            except BaseException as error:  # noqa: BLE001 - raised at the end
                 self.errors.append(error)
 
         thread = threading.Thread(target=run)

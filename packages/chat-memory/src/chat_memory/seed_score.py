@@ -1,4 +1,4 @@
-"""The score of arawn's memory, which combines similarity with confidence, for comparison with `Recall`.
+"""A score that combines similarity with confidence, as the memory of arawn does. It is compared with `Recall`.
 
 `Recall` does not use this score. Because the score depends mostly on confidence, every fact that a user stated exceeds
 the threshold, relevant or not. `docs/guides/memory.md` contains the measurement.
@@ -16,7 +16,7 @@ _MAX_NEIGHBORS: Final = 5
 @final
 @dataclass(frozen=True, slots=True)
 class SeedScore:
-    """The score of arawn's memory, and its threshold.
+    """The score of a text, from its similarity, confidence and neighbors, and a threshold for relevant texts.
 
     Attributes:
         threshold: minimum score of a match.

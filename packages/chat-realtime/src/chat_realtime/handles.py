@@ -37,19 +37,19 @@ class TalkInput:
         self._talk = talk
 
     async def send(self, *parts: Part | str) -> None:
-        """See `Talk.send()`."""
+        """Queue a user message, as `Talk.send()` does."""
         await self._talk.send(*parts)
 
     def resume(self) -> None:
-        """See `Talk.resume()`."""
+        """Continue after a `Paused` event or an error, as `Talk.resume()` does."""
         self._talk.resume()
 
     def end(self) -> None:
-        """See `Talk.end()`."""
+        """Stop accepting input, as `Talk.end()` does."""
         self._talk.end()
 
     def cancel(self) -> None:
-        """See `Talk.cancel()`."""
+        """End the talk now, as `Talk.cancel()` does."""
         self._talk.cancel()
 
     @property

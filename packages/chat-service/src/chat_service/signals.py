@@ -40,7 +40,7 @@ class Signal:
         self.notify()
 
     def refresh(self) -> None:
-        """Let followers read the store, although it has reported no change."""
+        """Make the followers read the store again, although no change was reported."""
         self.changes += 1
         self.notify()
 
