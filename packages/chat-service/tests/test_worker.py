@@ -14,12 +14,12 @@ from uuid import uuid4
 import anyio
 import pytest
 from anyio.abc import Process
-from chat_core import ConflictError
+from chat_core import ConflictError, Messages
 from chat_core.approvals import Principal
-from chat_service import ServiceSettings
+from chat_service import ServiceSettings, worker
 from chat_service.run_records import Run, RunEnd, session_of
 from chat_service.runs import MessageRequest, Runs
-from chat_store import ConversationStore, MemoryStore, StoredJob
+from chat_store import ConversationStore, Due, MemoryStore, StoredJob
 from chat_store.testing.postgres_server import PostgresServer
 from service_helpers import (
     BO,
@@ -198,6 +198,52 @@ async def test_queued_runs_are_not_read_again_for_each_run_that_begins(
 
     assert len(set(reads)) == QUEUED
     assert len(reads) <= 3 * QUEUED
+
+
+@asynccontextmanager
+async def checking(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[list[str]]:
+    """Open a service in which the last run of each session has failed, and provide the sessions that it has checked."""
+    checked = list[str]()
+
+    async def is_final(_runs: Runs, session_id: str) -> bool:
+        checked.append(session_id)
+        return True
+
+    monkeypatch.setattr(Runs, "resume_due", is_final)
+    await store.create(Messages.from_user("Hello."), id="one")
+    async with build_service(store, scripted(), settings=ServiceSettings(workers=1, poll_seconds=0.01)):
+        yield checked
+
+
+async def test_sessions_are_checked_again_after_the_database_was_replaced(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, due = list[int](), store.due
+
+    async def count(**filters: Any) -> list[Due]:
+        looked.append(1)
+        return await due(**filters)
+
+    monkeypatch.setattr(store, "due", count)
+    with anyio.fail_after(WAIT):
+        async with MemoryStore() as backup, checking(store, monkeypatch) as checked:
+            while len(looked) < 10:
+                await anyio.lowlevel.checkpoint()
+            assert checked == ["one"]
+            monkeypatch.setattr(store, "changes", backup.changes)
+            await store.create(Messages.from_user("Hello."), id="two")  # ends the current wait for a change
+            while checked.count("one") < 2:
+                await anyio.lowlevel.checkpoint()
+
+
+async def test_a_session_with_a_failed_run_is_checked_again_after_a_time(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_FINAL_SECONDS", 0.01)
+    with anyio.fail_after(WAIT):
+        async with checking(store, monkeypatch) as checked:
+            while len(checked) < 2:
+                await anyio.lowlevel.checkpoint()
 
 
 async def test_a_service_that_stops_lets_its_runs_end(store: MemoryStore) -> None:

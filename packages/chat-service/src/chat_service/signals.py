@@ -81,10 +81,12 @@ class Signals:
 
     Attributes:
         any_session: signal of a change to any session.
+        resets: number of times that the database was replaced, for example by a backup.
     """
 
     def __init__(self, store: ConversationStore) -> None:
         self.any_session: Signal = Signal()
+        self.resets: int = 0
         self._sessions: WeakValueDictionary[str, Signal] = WeakValueDictionary()
         self._watcher = ChangeWatcher(store, self._publish, self._publish_reset, lambda: True)
 
@@ -134,6 +136,7 @@ class Signals:
             self.any_session.notify_change()
 
     def _publish_reset(self) -> None:
+        self.resets += 1
         for signal in list(self._sessions.values()):
             signal.notify_change()
         self.any_session.notify_change()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import math
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from typing import final
+from typing import Final, final
 
 import anyio
 from anyio import CancelScope
@@ -27,6 +26,11 @@ from chat_service.runs import Runs
 
 _LOG = logging.getLogger("chat_service")
 _DUE_PAGE = 100
+_FINAL_SECONDS: Final = 3600.0
+"""Time until a session whose last run has failed or was cancelled is checked again.
+
+Such a session does not change, unless the database was replaced by a backup without the knowledge of this process.
+"""
 
 
 @final
@@ -79,6 +83,7 @@ class Worker:
         self._runs = runs
         self._looking = anyio.Lock()
         self._checked: dict[str, _Check] = {}
+        self._resets = 0
         self._counters = context.counters
         self._is_stopping = False
 
@@ -132,6 +137,9 @@ class Worker:
         """Queue the next part of each paused run that can continue."""
         cursor: str | None = None
         checked: dict[str, _Check] = {}
+        if self._resets != self._signals.resets:  # the sessions are those of another database
+            self._resets = self._signals.resets
+            self._checked.clear()
         now = anyio.current_time()
         while page := await self._store.due(limit=_DUE_PAGE, after=cursor):
             cursor = page[-1].cursor
@@ -141,7 +149,8 @@ class Worker:
                     if check is None or check.since != due.since or check.until <= now:
                         is_final = await self._runs.resume_due(due.conversation)
                         # The run of the session can pause without a change of `due.since`.
-                        check = _Check(due.since, math.inf if is_final else now + self._settings.poll_seconds)
+                        seconds = _FINAL_SECONDS if is_final else self._settings.poll_seconds
+                        check = _Check(due.since, now + seconds)
                     checked[due.conversation] = check
                 except Exception:  # noqa: BLE001 - one session must not stop the runs of the others
                     _LOG.warning("the session %r cannot continue", due.conversation, exc_info=True)
