@@ -63,7 +63,7 @@ PROMISES: dict[str, set[str]] = {
     "structured_output: the schema is sent, and its answer read": {"schema_sent", "structured"},
     # What comes from a server
     "a response of any shape is an error or can be stored and sent back": {"mutated_responses"},
-    "unknown fields and events never break decoding": {"unknown_fields", "unknown_events"},
+    "unknown fields and events never break decoding": {"unknown_fields", "unknown_events", "content_types"},
     "refusals say whether and when to try again": {"error_retryable", "error_wait", "error_request_id"},
 }
 

@@ -25,7 +25,7 @@ from chat_testing.transport_conformance import TRANSPORT_SCENARIOS
 from chat_transport_aiohttp import AiohttpTransport
 from chat_transport_aiohttp._connections import LoopSession
 
-from . import wrong_transport_contents, wrong_transports
+from . import wrong_transport_contents, wrong_transport_parsers, wrong_transports
 from .right_transport import Batches, Right, anew, open_session, run_scenarios
 from .wrong_provider_reports import MODULES
 from .wrong_providers import CASES
@@ -653,7 +653,11 @@ def faulty_transports(names: Mapping[str, object]) -> list[type[Right]]:
 OWN = faulty_transports(vars().copy())
 WRONG = [
     *OWN,
-    *[kind for module in (wrong_transports, wrong_transport_contents) for kind in faulty_transports(vars(module))],
+    *[
+        kind
+        for module in (wrong_transports, wrong_transport_contents, wrong_transport_parsers)
+        for kind in faulty_transports(vars(module))
+    ],
 ]
 
 

@@ -66,11 +66,14 @@ class Encoder:
     """Encoder of a conversation as the items of a request."""
 
     name: str = NAME
+    repeated: Sequence[str] = ()
 
     def items(self, messages: Messages) -> list[dict[str, Any]]:
         return [item for role, turn in messages.view().turns for item in self.turn(role, turn)]
 
     def turn(self, role: str, turn: Turn) -> list[dict[str, Any]]:
+        ids = [tool.call_id for tool in turn.tools if tool.call_id is not None]
+        self.repeated = [id_ for id_ in ids if ids.count(id_) > 1]
         found = [item for part in turn.parts for item in self.part(role, part)]
         return [*found, *[item for tool in turn.tools for item in (*self.result(tool), *self.beside(tool))]]
 
@@ -101,10 +104,14 @@ class Encoder:
         if not tool.resolved:
             msg = f"{tool.id} waits"
             raise PendingToolsError(msg, [tool.id])
-        return [{"call": tool.name, "input": tool.call.text, "id": tool.call_id or tool.id}]
+        return [{"call": tool.name, "input": tool.call.text, "id": self.id_of(tool)}]
 
     def result(self, tool: Tool) -> list[dict[str, Any]]:
-        return [{"result": tool.result_text(), "of": tool.call_id or tool.id, "ok": not tool.failed}]
+        return [{"result": tool.result_text(), "of": self.id_of(tool), "ok": not tool.failed}]
+
+    def id_of(self, tool: Tool) -> str:
+        """Return the id of a call, which no other call of its turn has."""
+        return tool.id if tool.call_id is None or tool.call_id in self.repeated else tool.call_id
 
     def beside(self, tool: Tool) -> list[dict[str, Any]]:
         return [item for file in tool.result_files for item in self.file(file)]

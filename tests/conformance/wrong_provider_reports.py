@@ -15,6 +15,7 @@ from . import (
     wrong_details,
     wrong_encodings,
     wrong_exchanges,
+    wrong_habits,
     wrong_parts,
     wrong_requests,
 )
@@ -29,6 +30,7 @@ MODULES = (
     wrong_details,
     wrong_encodings,
     wrong_exchanges,
+    wrong_habits,
     wrong_parts,
     wrong_requests,
 )

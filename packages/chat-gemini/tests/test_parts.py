@@ -199,6 +199,18 @@ def test_results_are_sent_in_the_order_of_their_calls() -> None:
     assert [item["functionResponse"]["response"] for item in results] == [{"result": "one"}, {"result": "two"}]
 
 
+def test_ids_that_two_calls_of_a_turn_share_are_not_sent() -> None:
+    model, user = answered(tool("first", call_id="c1"), tool("second", call_id="c1"))
+
+    assert [part["functionCall"].get("id") for part in model["parts"]] == [None, None]
+    assert [part["functionResponse"].get("id") for part in user["parts"]] == [None, None]
+
+    model, user = answered(tool("first", call_id="c1"), tool("second", call_id="c2"))
+
+    assert [part["functionCall"].get("id") for part in model["parts"]] == ["c1", "c2"]
+    assert [part["functionResponse"].get("id") for part in user["parts"]] == ["c1", "c2"]
+
+
 def test_a_call_id_is_sent_back_only_to_its_own_provider() -> None:
     model, user = answered(tool(call_id="c1"))
     assert model["parts"][0]["functionCall"]["id"] == "c1"

@@ -103,13 +103,15 @@ def model_contents(turn: Turn, dialect: Dialect) -> list[Json]:
     Raises:
         UnsupportedPartError: the API cannot represent a part.
     """
-    # Ids are only sent to the server that assigned them.
     own = turn.metadata is not None and turn.metadata.provider == dialect.provider
+    given = [tool.call_id for tool in turn.tools if tool.call_id]
+    # Ids are only sent to the server that assigned them. Without ids, results are matched by their order.
+    ids = own and len(set(given)) == len(given)
     parts: list[Json] = []
     signed = dialect.stand_in is None
     for part in turn.parts:
         if isinstance(part, Tool):
-            call = _call_part(part, dialect, ids=own)
+            call = _call_part(part, dialect, ids=ids)
             if not signed:
                 # Only the first call of a response has a signature.
                 call.setdefault(SIGNATURE, dialect.stand_in)
@@ -120,7 +122,7 @@ def model_contents(turn: Turn, dialect: Dialect) -> list[Json]:
     contents: list[Json] = [{"role": "model", "parts": parts}] if parts else []
     if tools := turn.tools:
         contents.append(
-            {"role": "user", "parts": [item for tool in tools for item in _result_parts(tool, dialect, ids=own)]}
+            {"role": "user", "parts": [item for tool in tools for item in _result_parts(tool, dialect, ids=ids)]}
         )
     return contents
 

@@ -12,7 +12,7 @@ from chat_core.json import dumps, loads
 from chat_core.messages import FunctionCall, Reasoning, Text, Tool
 from chat_core.wire.shapes import is_list, is_object
 
-from chat_testing.conformance.answers import input_for, joined_deltas
+from chat_testing.conformance.answers import comparable_turn, input_for, joined_deltas
 from chat_testing.conformance.replaced_texts import chunks_with, replace_type, split_text
 from chat_testing.conformance.scenario import scenario
 from chat_testing.conformance.subject import Method, Outcome, Subject, list_texts
@@ -133,6 +133,22 @@ async def field_paths(subject: Subject) -> None:
                 fail(
                     f"the field {wrong[1]!r} is 17, but the InvalidResponseError of {method}() has path={error.path!r}"
                 )
+
+
+@scenario("text")
+async def content_types(subject: Subject) -> None:
+    """A content type in capitals or with a parameter, such as `charset`, does not change the result."""
+    for method, _, reply in subject.replies_of(subject.tapes.text):
+        kind = {name.lower(): value for name, value in reply.headers.items()}.get("content-type", "")
+        if not kind or ";" in kind:
+            continue
+        known = (await subject.run(method, reply)).result
+        for other in (f"{kind}; charset=utf-8", f"{kind};charset=UTF-8", kind.title()):
+            outcome = await subject.run(method, replace(reply, headers={**reply.headers, "content-type": other}))
+            if outcome.error is not None:
+                fail(f"{method}() raised {outcome.error!r} for a response with the content type {other!r}")
+            if comparable_turn(outcome.result) != comparable_turn(known):
+                fail(f"the content type {other!r} in place of {kind!r} changes the turn of {method}()")
 
 
 # --- A call before text ---------------------------------------------------------------------------------------------

@@ -325,10 +325,16 @@ async def files(subject: Subject) -> None:
             )
             if not sent.contains_file(file):
                 fail(f"{method}() omits the file {file!r} of a user")
+            if others := [mime for mime in IMAGES if mime != file.mime and file.data and sent.contains(mime)]:
+                fail(f"{method}() sends the file {file!r} with the type {others[0]}")
             places = [sent.index_of("words before"), sent.index_of_file(file), sent.index_of("words behind")]
             if -1 in places or places != sorted(places):
                 fail(f"{method}() changes the order of the file {file!r} and the texts around it")
         await _require_all_files(subject, method)
+
+
+IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""Types of images, of which a request with one image has at most one."""
 
 
 def _with_all_digits(file: File) -> File:

@@ -31,7 +31,8 @@ VALUES: Final = (
     (ChatOptions(top_p=0.625), "0.625"),
     (ChatOptions(top_k=3217), "3217"),
     (ChatOptions(max_tokens=4321), "4321"),
-    (ChatOptions(stop=("END-OF-IT",)), "END-OF-IT"),
+    (ChatOptions(stop=("END-OF-IT", "NO-MORE")), "END-OF-IT"),
+    (ChatOptions(stop=("END-OF-IT", "NO-MORE")), "NO-MORE"),
     (ChatOptions(seed=76543), "76543"),
 )
 """Options whose value has the same encoding in every API, mapped to the encoded text."""

@@ -15,8 +15,8 @@ from chat_core.errors import (
     StreamTruncatedError,
     TransportError,
 )
-from chat_core.events import TextDelta
-from chat_core.messages import Turn
+from chat_core.events import ReasoningDelta, TextDelta
+from chat_core.messages import Reasoning, Turn
 from chat_core.testing.mock_transport import MockTransport, Step
 from chat_core.transport import Framing
 
@@ -130,7 +130,7 @@ FRAMES: Final[Mapping[Framing, tuple[bytes, bytes]]] = {
 
 @scenario("stream")
 async def partial(subject: Subject) -> None:
-    """`partial()` returns the text and the usage received so far, at any time and even after the stream failed."""
+    """`partial()` returns the text, reasoning and usage received so far, at any time and after the stream failed."""
     truncated = truncated_streams(subject.text)
     broken = [(index, [*steps, TransportError("stream", "reset")]) for index, steps in truncated]
     for index, steps in (*truncated, *broken):
@@ -145,6 +145,7 @@ async def partial(subject: Subject) -> None:
                 stream.close()
             except ChatError:
                 _require_partial_text(stream.partial(), texts, index)
+    await _require_partial_reasoning(subject)
     provider, transport = subject.serve(subject.text.stream or Reply())
     async with open_stream(provider, ProviderInput()) as (stream, batches):
         async for _ in batches:
@@ -152,6 +153,20 @@ async def partial(subject: Subject) -> None:
         usage = stream.partial().usage
         if usage != (complete := stream.close().usage):
             fail(f"at the end of a stream, the turn has {complete!r}, but partial() has {usage!r}")
+
+
+async def _require_partial_reasoning(subject: Subject) -> None:
+    tape = subject.tapes.reasoning
+    if tape is None or tape.stream is None:
+        return
+    provider, _ = subject.serve(tape.stream)
+    thought = ""
+    async with open_stream(provider, input_for(tape)) as (stream, batches):
+        async for batch in batches:
+            thought += "".join([delta.text for delta in batch if isinstance(delta, ReasoningDelta)])
+            found = "".join([part.text for part in stream.partial().parts if isinstance(part, Reasoning)])
+            if thought and not found:
+                fail(f"the reasoning deltas are {thought!r}, but partial() has no reasoning")
 
 
 def _require_partial_text(turn: Turn, texts: list[str], index: int) -> None:
@@ -231,7 +246,7 @@ def _require_network_error(error: ChatError | None, wanted: type[ChatError], wha
 
 @scenario("stream")
 async def left_early(subject: Subject) -> None:
-    """A stream that is closed early leaves no connection open."""
+    """A stream that is closed early leaves no connection open, and does not suppress an error of its reader."""
     chunks = subject.text.stream.chunks if subject.text.stream else ()
     for batches in range(len(chunks)):
         for leave in (_leave_by_break, _leave_by_error):
@@ -254,6 +269,7 @@ async def _leave_by_error(provider: AnyProvider, count: int) -> None:
             for _ in range(count):
                 await anext(batches, None)
             raise _LeftError
+        fail("an error that was raised in the block of stream() was suppressed")
 
 
 class _LeftError(Exception):

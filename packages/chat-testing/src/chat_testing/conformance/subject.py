@@ -37,6 +37,8 @@ AnyProvider: TypeAlias = CompletionProvider | EmbeddingsProvider
 QUESTION: Final = "What is there to say?"
 EXACT: Final = '  two\n\n\tlines: "é" e\u0301 ﬁ {{x}} \\ <&> \u2028 🏞\r\n  '
 """Text whose white space and characters a provider may change by mistake."""
+ABSENT: Final = object()
+"""Result of `SentBody.value_at()` for a path that a body does not have."""
 RESULT: Final = "a result of 17 degrees"
 
 
@@ -276,6 +278,14 @@ class SentBody:
         """Return the number of texts that contain `words`."""
         return sum(_has_words(text, words) for text in self._texts)
 
+    def paths_of(self, words: str) -> list[tuple[str | int, ...]]:
+        """Return the path of each text that is `words`."""
+        return [path for path, value in _list_values(self.value) if value == words]
+
+    def value_at(self, path: tuple[str | int, ...]) -> object:
+        """Return the text, number or null at a path, or `ABSENT`."""
+        return dict(_list_values(self.value)).get(path, ABSENT)
+
     def words_near(self, anchor: str, words: Collection[str], *, apart_from: str | None = None) -> set[str]:
         """Return those of `words` that are names or texts in the same part of the body as `anchor`.
 
@@ -331,6 +341,17 @@ def list_texts(value: object) -> list[str]:
     if isinstance(value, list):
         return [text for item in cast("list[object]", value) for text in list_texts(item)]
     return []
+
+
+def _list_values(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[tuple[str | int, ...], object]]:
+    """Return the texts, numbers and nulls in a JSON value, each with its path."""
+    if isinstance(value, dict):
+        items: list[tuple[str | int, object]] = list(cast("dict[str | int, object]", value).items())
+    elif isinstance(value, list):
+        items = list(enumerate(cast("list[object]", value)))
+    else:
+        return [(path, value)]
+    return [found for name, item in items for found in _list_values(item, (*path, name))]
 
 
 def _enclosing_values(value: object, words: str) -> list[object]:

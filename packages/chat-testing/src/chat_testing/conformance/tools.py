@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, cast
 
 from chat_core.errors import PendingToolsError
@@ -424,7 +425,7 @@ def _make_resolver(result: object) -> Callable[[Tool], None]:
 
 @scenario("call_ids")
 async def result_ids(subject: Subject) -> None:
-    """The provider sends each result, even an empty text, with the id of its call."""
+    """The provider sends each result, even an empty text, with the id of its call. No other call of the turn has it."""
     for tape in (subject.tapes.call, subject.tapes.parallel):
         if tape is None:
             continue
@@ -437,6 +438,30 @@ async def result_ids(subject: Subject) -> None:
                     fail(f"{method}() sends the result of the call {id_!r} with the id {found.pop()!r}")
         for method, sent in await _capture_next_requests(subject, tape, _make_resolver("")):
             _require_ids_twice(method, sent, ids)
+        await _require_ids_of_calls_without_ids(subject, tape)
+    await _require_different_ids(subject, subject.tapes.parallel)
+
+
+async def _require_ids_of_calls_without_ids(subject: Subject, tape: Tape) -> None:
+    """Fail if a call to which no id was assigned is sent without an id, or its result with another one."""
+    id_ = tape.calls[0].id
+    nameless = replace(tape, calls=tuple([FunctionCall(call_.name, call_.arguments) for call_ in tape.calls]))
+    known, sent = [await _capture_next_requests(subject, each) for each in (tape, nameless)]
+    for (method, body), (_, other) in zip(known, sent, strict=True):
+        found = [other.value_at(path) for path in body.paths_of(id_ or "")]
+        if any(value != found[0] or value in {None, ""} for value in found):
+            fail(f"{method}() sends a call without an id, and its result, with the ids {found}")
+
+
+async def _require_different_ids(subject: Subject, tape: Tape | None) -> None:
+    """Fail if two calls of a turn to which the server assigned one id are sent with one id."""
+    if tape is None:
+        return
+    id_ = tape.calls[0].id
+    same = replace(tape, calls=tuple([FunctionCall(call_.name, call_.arguments, id_) for call_ in tape.calls]))
+    for method, sent in await _capture_next_requests(subject, same):
+        if id_ and len(sent.paths_of(id_)) == 2 * len(tape.calls):
+            fail(f"{method}() sends {len(tape.calls)} calls of a turn with one id, {id_!r}")
 
 
 def _require_ids_twice(method: Method, sent: SentBody, ids: Sequence[str]) -> None:

@@ -7,12 +7,13 @@ import threading
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Final
 
 from chat_core.errors import TransportError, UsageError
 from chat_core.transport import Request, Transport
 
 from chat_testing.errors import fail
-from chat_testing.transport_conformance._peer import SSE, Peer, Play, Received
+from chat_testing.transport_conformance._peer import SSE, LoopbackPeer, Peer, Play, Received
 from chat_testing.transport_conformance._scenario import (
     HEADERS,
     PATH,
@@ -195,11 +196,50 @@ async def body_of_any_length(subject: TransportSubject) -> None:
                 fail(f"a body of {len(body)} bytes ({delimited}) was returned changed, with {len(response.body)} bytes")
 
 
+_ONE_EVENT: Final = b"data: x\n\n"
+_HEAD: Final = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n"
+_LENGTH: Final = b"content-length: 9\r\n\r\n" + _ONE_EVENT
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n\r\n"
+_UNUSUAL_RESPONSES: Final = {
+    "after an interim response": b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n" + _HEAD + _LENGTH,
+    "without a reason phrase": _HEAD.replace(b"OK", b"") + _LENGTH,
+    "with a chunk extension": _HEAD + _CHUNKED + b"9;a=b\r\n" + _ONE_EVENT + b"\r\n0\r\n\r\n",
+    "with a trailer": _HEAD + _CHUNKED + b"9\r\n" + _ONE_EVENT + b"\r\n0\r\nx-sum: 17\r\n\r\n",
+    "with a coding in capitals": _HEAD + _CHUNKED.replace(b"c", b"C") + b"9\r\n" + _ONE_EVENT + b"\r\n0\r\n\r\n",
+}
+"""Responses that HTTP allows (RFC 9110, section 15.2, and RFC 9112, sections 4 and 7.1), but that few servers send."""
+
+
+@scenario("whole", "listens", needs=("chunked",))
+async def unusual_responses(subject: TransportSubject) -> None:
+    """Interim responses, chunk extensions, trailers, a missing reason and a 204 are read as HTTP defines them."""
+    for what, raw in _UNUSUAL_RESPONSES.items():
+        async with subject.with_peer(Play(raw=raw, ends="cut")) as (transport, peer):
+            if not isinstance(peer, LoopbackPeer):
+                return  # the requests do not go to an HTTP server
+            try:
+                response = await transport.send(make_request(peer.host))
+                async with transport.stream(make_request(peer.host)) as stream:
+                    events = await read_data(stream)
+            except TransportError as error:
+                fail(f"a response {what} raised {error!r}")
+        if (response.status, response.body, events) != (200, _ONE_EVENT, [b"x"]):
+            fail(f"a response {what} was read as status {response.status}, {response.body!r} and the events {events}")
+    async with subject.with_peer(Play(raw=b"HTTP/1.1 204 No Content\r\n\r\n", ends="stall")) as (transport, peer):
+        try:
+            response = await transport.send(make_request(peer.host, idle=subject.patience / 8))
+        except TransportError as error:
+            fail(f"a response with status 204, which has no body, raised {error!r}")
+    if (response.status, response.body) != (204, b""):
+        fail(f"a response with status 204 was read as {response!r}")
+
+
 @scenario("whole", "listens", needs=("compression",))
 async def compressed(subject: TransportSubject) -> None:
     """A compressed body is decoded, and the `content-encoding` header is removed."""
     body = b"data: " + b"x" * 1000 + b"\n\n"
-    for encoding, squeezed in (("gzip", gzip.compress(body)), ("deflate", zlib.compress(body))):
+    members = gzip.compress(body[:500]) + gzip.compress(body[500:])
+    for encoding, squeezed in (("gzip", gzip.compress(body)), ("gzip", members), ("deflate", zlib.compress(body))):
         play = subject.play(squeezed[:7], squeezed[7:], headers=(*SSE, ("content-encoding", encoding)))
         async with subject.with_peer(play) as (transport, peer):
             response = await transport.send(make_request(peer.host))

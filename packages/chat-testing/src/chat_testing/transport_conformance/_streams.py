@@ -13,7 +13,7 @@ from chat_core.errors import TransportError
 from chat_core.transport import EventStream, Framing, Request, Transport
 
 from chat_testing.errors import fail
-from chat_testing.transport_conformance._peer import SSE, Ending, Play
+from chat_testing.transport_conformance._peer import SSE, Delimited, Ending, Play
 from chat_testing.transport_conformance._scenario import (
     TransportSubject,
     expect_error,
@@ -227,13 +227,14 @@ async def event_too_long(subject: TransportSubject) -> None:
 @scenario("broke", "raises", needs=("chunked",))
 async def broken_stream(subject: TransportSubject) -> None:
     """A broken connection raises a `TransportError` of kind `stream`, after the events received before it."""
-    for ends in ("cut", "reset"):
+    kinds: tuple[tuple[Ending, Delimited], ...] = (("cut", "chunked"), ("reset", "chunked"), ("cut", "length"))
+    for ends, delimited in kinds:
         broken = threading.Event()
-        play = Play(steps=(b"data: 1\n\n", broken), ends=ends)
+        play = Play(steps=(b"data: 1\n\n", broken), ends=ends, delimited=delimited, length=100)
         async with subject.with_peer(play) as (transport, peer):
             seen: list[bytes] = []
             async with transport.stream(make_request(peer.host)) as stream:
-                with expect_error("stream", when=f"a body that ended with {ends!r} after an event"):
+                with expect_error("stream", when=f"a body ({delimited}) that ended with {ends!r} after an event"):
                     await _read_and_break(stream, seen, broken)
             if seen != [b"1"]:
                 fail(f"the event before the connection broke was not delivered; delivered were {seen}")
