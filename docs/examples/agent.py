@@ -4,8 +4,7 @@
     python docs/examples/agent.py --unattended      approves by itself
     python docs/examples/agent.py --script          with a scripted model, which needs no weights
 
-The lines on the left are the server-sent events that a browser would receive. The lines on the right belong to the
-user and the approver.
+The events are printed as the server-sent events that a browser receives.
 """
 
 from __future__ import annotations
@@ -21,6 +20,11 @@ from chat_core import Tool
 from chat_core.approvals import escape_invisible
 from chat_store import SqliteStore
 from clerk import QUESTION, Clerk, open_model
+
+EXPLANATION = """\
+Lines on the left are the server-sent events that a browser receives: "event:" names an event, "data:" is its content.
+Lines on the right are from the user and the approver.
+"""
 
 
 async def show(engine: AgentEngine, session: AgentSession, message: str | None) -> str:
@@ -51,7 +55,7 @@ async def tell(folder: Path, *, script: bool, unattended: bool) -> int:
     async with open_model(script=script) as (model, options), SqliteStore(folder / "sessions.db") as store:
         engine = AgentEngine(model, AgentConfig(options=options))
         session = await AgentSession.open(store, flow="clerk", owner="ana")
-        sys.stdout.write(f"{'':>60}ana: {QUESTION}\n")
+        sys.stdout.write(f"{EXPLANATION}\n{'':>60}ana: {QUESTION}\n")
         outcome = await show(engine, session, QUESTION)
         while outcome == "paused":
             async with session.edit() as messages:

@@ -38,6 +38,9 @@ SESSIONS: Final = (
 """The age of each session in days, and what the user writes."""
 QUESTION: Final = "Where do I live, and what do I play?"
 INSTRUCTIONS: Final = "Answer in one short sentence. If there are notes from memory, use them to answer."
+NOTE: Final = """
+      The memory returned the notes above the answer. The answer is worded by a very small model, which may
+      contradict the notes."""
 _HOME = re.compile(r"(?:live in|moved to) (\w+), in (\w+)")
 _INSTRUMENT = re.compile(r"play the (\w+)")
 
@@ -125,6 +128,8 @@ async def tell(folder: Path, *, script: bool, unattended: bool) -> None:
         question = QUESTION
         while question:
             await talk(chat, store, "session-3", question, datetime.now(UTC))
+            if not script:
+                print(NOTE)
             question = "" if unattended else (await asyncio.to_thread(input, "\nask, or press return: ")).strip()
 
 

