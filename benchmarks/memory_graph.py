@@ -31,7 +31,7 @@ def fill(memory: AnyMemory, relations: int, entities: int) -> None:
     """Write the rows that `relate()` writes for new relations between random entities, in one transaction."""
     chosen = random.Random(1)
     # There is no public way to write many rows at once.
-    with memory._database.write() as session:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    with memory._database.write() as session:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - see above
         insert = "INSERT INTO chat_memory_scopes (scope, revision) VALUES ('ana', 1) RETURNING key"
         scope = cast("int", session.execute(insert, {})[0][0])
         session.execute_many(

@@ -91,7 +91,7 @@ def fill(memory: AnyMemory, facts: int, names: Sequence[str]) -> None:
     """Write the rows that `add()` writes for new facts, in one transaction."""
     chosen = random.Random(1)
     # There is no public way to write many rows at once.
-    with memory._database.write() as session:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    with memory._database.write() as session:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - see above
         insert = "INSERT INTO chat_memory_scopes (scope, revision) VALUES (:name, 1) RETURNING key"
         keys = [session.execute(insert, {"name": name})[0][0] for name in names]
         statements = [random_statement(chosen, number) for number in range(facts)]

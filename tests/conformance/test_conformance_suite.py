@@ -107,7 +107,7 @@ def test_a_generated_test_runs_its_scenario() -> None:
 
 def test_a_class_without_make_provider_raises_usage_error() -> None:
     with pytest.raises(UsageError, match=r"Unmade needs a method make_provider\(self, transport\)"):
-        Unmade().make_provider(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        Unmade().make_provider(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
 
 
 def test_unclaimed_scenarios_are_reported() -> None:

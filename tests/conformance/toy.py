@@ -175,7 +175,7 @@ class Decoder:
         return [ToolCallDelta("", event["n"], event["name"], event["id"])]
 
     def on_input(self, event: Any) -> list[Delta]:
-        [piece for piece in self.pieces if piece.get("n") == event["n"]][0]["input"] += event["text"]  # noqa: RUF015
+        [piece for piece in self.pieces if piece.get("n") == event["n"]][0]["input"] += event["text"]  # noqa: RUF015 - shorter
         return [ToolCallDelta(event["text"], event["n"])]
 
     def on_fault(self, event: Any) -> list[Delta]:

@@ -168,7 +168,7 @@ class WaitsForTheRestOfABody(Right):
             return response
 
         self.begun = False
-        made._open = open_and_note  # type: ignore[method-assign]
+        made._open = open_and_note  # type: ignore[method-assign]  # the test replaces it
         return made
 
     async def send(self, request: Request, /) -> Response:

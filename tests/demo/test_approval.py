@@ -197,7 +197,7 @@ def test_invisible_characters_are_shown_as_escapes_wherever_the_approver_looks(
     screen.show(TextDelta(hidden))
     screen.show(ToolCallDelta(hidden, 0, "pay"))
     screen.note(hidden)
-    monkeypatch.syspath_prepend(EXAMPLES)  # pyright: ignore[reportUnknownMemberType]
+    monkeypatch.syspath_prepend(EXAMPLES)  # pyright: ignore[reportUnknownMemberType] - pytest's annotation
     load_example(EXAMPLES / "agent.py").decide(call, unattended=True)
 
     output = capsys.readouterr().out

@@ -209,7 +209,7 @@ def test_the_service_does_not_start_without_tokens(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CHAT_SERVICE_LLM_MODEL", "claude:claude-haiku-4-5")
     monkeypatch.setenv("CHAT_SERVICE_LLM_API_KEY", "a key that is never sent")
-    monkeypatch.setattr(sys, "argv", ["serve.py", "--host", "0.0.0.0", "--tokens", "tokens.toml"])  # noqa: S104
+    monkeypatch.setattr(sys, "argv", ["serve.py", "--host", "0.0.0.0", "--tokens", "tokens.toml"])  # noqa: S104 - an argument of the example
     with pytest.raises(SystemExit, match=text):
         runpy.run_path(str(DEPLOY / "serve.py"), run_name="__main__")
 

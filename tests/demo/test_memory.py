@@ -31,7 +31,7 @@ def check(output: str, folder: Path) -> None:
     assert set(notes) == {"user lives in Paris", "user plays the violin"}
     assert len(set(notes.values())) == 2, "the notes are from both sessions"
     (picture,) = folder.glob("*/graph.svg")
-    names = {element.text for element in ET.parse(picture).iter() if element.tag.endswith("text")}  # noqa: S314
+    names = {element.text for element in ET.parse(picture).iter() if element.tag.endswith("text")}  # noqa: S314 - our own file
     assert {"user", "Paris", "France", "Berlin", "the violin"} <= names
 
 

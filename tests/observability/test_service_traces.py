@@ -120,7 +120,7 @@ async def test_a_run_in_another_process_and_after_a_decision_belongs_to_the_trac
     assert (len(spans.named("invoke_agent clerk")), parents(spans.named("invoke_agent clerk"))) == (2, {PARENT})
     assert len(spans.named("execute_tool pay")) == 1
     (record,) = [record for record in caplog.records if record.name == "bank"]
-    assert (getattr(record, "trace_id"), getattr(record, "run_id")) == (TRACE, paused["run_id"])  # noqa: B009
+    assert (getattr(record, "trace_id"), getattr(record, "run_id")) == (TRACE, paused["run_id"])  # noqa: B009 - a field of the log
 
 
 async def test_a_completion_without_a_session_belongs_to_the_trace_of_its_request(tmp_path: Path, spans: Spans) -> None:

@@ -164,7 +164,7 @@ class OpenAI:
         from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
         class Scripted(Model):
-            async def get_response(self, system_instructions: Any, input: Any, *rest: Any, **more: Any) -> Any:  # noqa: A002
+            async def get_response(self, system_instructions: Any, input: Any, *rest: Any, **more: Any) -> Any:  # noqa: A002 - the name in the SDK
                 ASKED.append(1)
                 asked = input
                 done = not isinstance(asked, str) and any(i.get("type") == "function_call_output" for i in asked)

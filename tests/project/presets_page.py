@@ -106,7 +106,7 @@ def _key(preset: AnyPreset) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
-        return ", ".join([str(item) for item in value]) or "none"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return ", ".join([str(item) for item in value]) or "none"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - JSON
     return VALUES.get(str(value), str(value))
 
 

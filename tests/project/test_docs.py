@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from .snippets import run, snippets
-from .workspace import PACKAGES, ROOT, kept_files, module_id, tree_of
+from .workspace import PACKAGES, ROOT, Package, kept_files, module_id, tree_of
 
 PAGES = [file for file in kept_files() if file.suffix == ".md"]
 RUNNING = [page for page in PAGES if any(snippets(page.read_text(encoding="utf-8")))]
@@ -76,8 +76,8 @@ def test_the_readme_contains_the_demo_and_tests_commands() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
-def test_the_readme_names_every_package(package: object) -> None:
-    assert f"`{getattr(package, 'name')}`" in (ROOT / "README.md").read_text(encoding="utf-8")  # noqa: B009
+def test_the_readme_names_every_package(package: Package) -> None:
+    assert f"`{package.name}`" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_no_file_names_a_package_registry_a_machine_or_its_author() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from pathlib import Path
 
 import pytest
 from chat_core import errors
@@ -22,8 +23,8 @@ def section(name: str) -> str:
 
 
 @pytest.mark.parametrize("page", REFERENCE, ids=module_id)
-def test_the_reference_tables_match_the_code(page: object) -> None:
-    text = getattr(page, "read_text")(encoding="utf-8")  # noqa: B009
+def test_the_reference_tables_match_the_code(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
 
     assert text == written(text), "write it anew: python -m tests.project.reference"
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-import xllamacpp  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
+import xllamacpp  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs] - no types
 
 KEY = "key-of-the-tests"
 CONTEXT = 2048

@@ -42,7 +42,7 @@ def script(scenario: str) -> ScriptedProvider:
         "resumed": [["I will look.", weather], Answer(["It rains."], before=lambda: _pass("resumed"))],
         "error": [OverloadedError("the key is s3cret")],
     }
-    return ScriptedProvider(*answers[scenario], by_history=True)  # type: ignore[arg-type]
+    return ScriptedProvider(*answers[scenario], by_history=True)  # type: ignore[arg-type]  # answers of several types
 
 
 async def _pass(gate: str) -> None:

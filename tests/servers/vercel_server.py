@@ -156,7 +156,7 @@ SCRIPTS: Final[Mapping[str, Callable[[], ScriptedProvider]]] = {
 
 
 def _script(*answers: object) -> ScriptedProvider:
-    return ScriptedProvider(*answers)  # type: ignore[arg-type]
+    return ScriptedProvider(*answers)  # type: ignore[arg-type]  # answers of several types
 
 
 @final

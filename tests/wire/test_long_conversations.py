@@ -77,7 +77,7 @@ def traced(work: Work) -> Generator[None]:
         yield
     finally:
         sys.settrace(before)
-        threading.settrace(before)  # pyright: ignore[reportArgumentType]
+        threading.settrace(before)  # pyright: ignore[reportArgumentType] - any trace function
 
 
 class Wires(Middleware):

@@ -90,11 +90,11 @@ def strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for item in value.values():  # pyright: ignore[reportUnknownVariableType]
-            yield from strings(item)  # pyright: ignore[reportUnknownArgumentType]
+        for item in value.values():  # pyright: ignore[reportUnknownVariableType] - JSON
+            yield from strings(item)  # pyright: ignore[reportUnknownArgumentType] - JSON
     elif isinstance(value, list | tuple):
-        for item in value:  # pyright: ignore[reportUnknownVariableType]
-            yield from strings(item)  # pyright: ignore[reportUnknownArgumentType]
+        for item in value:  # pyright: ignore[reportUnknownVariableType] - JSON
+            yield from strings(item)  # pyright: ignore[reportUnknownArgumentType] - JSON
 
 
 def own(turn: Turn) -> set[str]:

@@ -29,7 +29,7 @@ def test_a_reference_at_the_root_is_resolved() -> None:
     schema = {"$defs": {"A": {"$ref": "#/$defs/B/C"}, "B/C": closed(a={"type": "string"})}, "$ref": "#/$defs/A"}
     with pytest.raises(UnsupportedOptionError, match="`\\$ref`"):
         input_schema({**schema, "$ref": "#/$defs/Missing"}, "t")
-    schema["$defs"]["A"] = {"$ref": "#/$defs/B~1C"}  # type: ignore[index]
+    schema["$defs"]["A"] = {"$ref": "#/$defs/B~1C"}  # type: ignore[index]  # JSON
     assert input_schema(schema, "t")["properties"] == {"a": {"type": "string"}}
 
 

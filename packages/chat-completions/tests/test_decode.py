@@ -505,7 +505,7 @@ def test_a_call_without_a_name_raises_invalid_response() -> None:
 def test_programming_errors_are_not_reported_as_invalid_responses() -> None:
     assert wrong_path({"choices": [{"delta": {"content": "fine"}}]}, "delta") is None
     with pytest.raises(AttributeError):
-        StreamDecoder("p").feed([piece({"content": "a"}), None])  # type: ignore[list-item]
+        StreamDecoder("p").feed([piece({"content": "a"}), None])  # type: ignore[list-item]  # wrong on purpose
 
 
 # --- Combined cases ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ def test_options_and_dialects_are_immutable_and_comparable() -> None:
     assert hash(CompletionsOptions(metadata={"a": "b"})) == hash(CompletionsOptions(metadata={"a": "b"}))
     assert Dialect(model="m") == Dialect(model="m")
     with pytest.raises(FrozenInstanceError):
-        Dialect(model="m").model = "n"  # type: ignore[misc]
+        Dialect(model="m").model = "n"  # type: ignore[misc]  # wrong on purpose
 
 
 @pytest.mark.parametrize(

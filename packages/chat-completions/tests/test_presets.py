@@ -14,7 +14,7 @@ def test_presets_are_keyed_and_sorted_by_name() -> None:
     assert {name: preset.name for name, preset in PRESETS.items()} == {name: name for name in PRESETS}
     assert list(PRESETS) == sorted(PRESETS)
     with pytest.raises(TypeError):
-        PRESETS["x"] = GROQ  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+        PRESETS["x"] = GROQ  # type: ignore[index]  # pyright: ignore[reportIndexIssue] - wrong on purpose
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
@@ -35,7 +35,7 @@ def test_every_preset_has_a_title_a_server_and_a_key_variable_if_needed(preset: 
 
 def test_presets_are_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
-        GROQ.title = "x"  # type: ignore[misc]
+        GROQ.title = "x"  # type: ignore[misc]  # wrong on purpose
 
 
 def test_differences_lists_only_fields_that_deviate_from_the_default() -> None:

@@ -40,12 +40,12 @@ class Watched(Awaitable[T]):
         self.suspended = 0
 
     def __await__(self) -> Generator[object, object, T]:
-        step: Callable[[], object] = lambda: self._coroutine.send(None)  # noqa: E731
+        step: Callable[[], object] = lambda: self._coroutine.send(None)  # noqa: E731 - shorter
         while True:
             try:
                 waits_for = step()
             except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
+                return stop.value  # type: ignore[no-any-return]  # the result of the coroutine
             self.suspended += 1
             if self.suspended == self._at:
                 self._act()

@@ -652,7 +652,7 @@ def ruled(may_decide: MayDecide | None) -> ApprovalKeys:
 
 def test_approval_keys_require_a_may_decide_rule() -> None:
     with pytest.raises(TypeError, match="may_decide"):
-        ApprovalKeys("new", {"new": NEW})  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+        ApprovalKeys("new", {"new": NEW})  # type: ignore[call-arg] # pyright: ignore[reportCallIssue] - wrong on purpose
     with pytest.raises(UsageError, match="may_decide must be"):
         ruled(cast("MayDecide", "owner"))
 

@@ -370,4 +370,4 @@ def test_arguments_of_the_documented_types_are_accepted(tmp_path: Path) -> None:
     assert tool.result_files == (file,)
     assert Turn(iter([Text("a")])).parts == (Text("a"),)
     assert Content("user", iter([Turn([])])).turns
-    assert (Window(2.5, 1.5), Summarize(MODEL, 2, 1).keep) == (Window(2.5, 1.5), 1)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    assert (Window(2.5, 1.5), Summarize(MODEL, 2, 1).keep) == (Window(2.5, 1.5), 1)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - accepted at run time

@@ -187,7 +187,7 @@ async def test_failed_summary_falls_back_to_a_window_with_a_warning(
         (lambda: Window(100, 101), "keep at most as large"),
         (lambda: Window(messages=0), "at least 1"),
         (lambda: Summarize(uncounted(), 100, 0), "must be positive"),
-        (lambda: ChatBuilder().with_context(3), "not 3"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        (lambda: ChatBuilder().with_context(3), "not 3"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
     ],
 )
 def test_invalid_limits_of_context_policies_are_refused(make: object, message: str) -> None:

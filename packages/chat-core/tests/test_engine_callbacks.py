@@ -55,7 +55,7 @@ class Swapped(Middleware):
     def complete(self, _request: Any, _send: Any, /) -> Any:
         return None
 
-    async def stream(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+    async def stream(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride] - wrong on purpose
         self, request: Any, open_stream: Any, /
     ) -> Any:
         return open_stream(request)

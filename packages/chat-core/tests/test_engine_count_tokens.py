@@ -104,7 +104,7 @@ async def test_the_provider_counts_instructions() -> None:
     assert count == TokenCount(7, exact=True)
     assert model.instructions == [Instructions("Be kind.", "The user is ana.")]
     with pytest.raises(UsageError, match="owner of count_tokens"):
-        await chat.count_tokens(Messages.from_user("hi"), owner=1)  # type: ignore[arg-type]
+        await chat.count_tokens(Messages.from_user("hi"), owner=1)  # type: ignore[arg-type]  # wrong on purpose
 
 
 async def test_an_estimate_includes_instructions() -> None:
@@ -156,7 +156,7 @@ async def test_client_tools_of_the_last_user_turn_are_counted() -> None:
 
 async def test_count_tokens_refuses_arguments_that_are_not_messages() -> None:
     with pytest.raises(UsageError, match=r"count_tokens\(\) needs Messages"):
-        await ChatBuilder().with_model(ScriptedProvider()).build().count_tokens("hi")  # type: ignore[arg-type]
+        await ChatBuilder().with_model(ScriptedProvider()).build().count_tokens("hi")  # type: ignore[arg-type]  # wrong on purpose
 
 
 @given(st.text(min_size=1), st.text(min_size=1))

@@ -371,7 +371,7 @@ async def test_resolving_calls_runs_them_under_the_policy_without_a_model() -> N
 
 async def test_resolving_the_calls_of_a_conversation_needs_the_values_of_its_tools() -> None:
     with pytest.raises(UsageError, match=r"resolve_calls\(\) needs Messages or a Conversation, not 'pay'"):
-        await Bank().chat().resolve_calls("pay")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        await Bank().chat().resolve_calls("pay")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
 
 
 async def test_the_options_of_a_request_have_the_evaluated_instructions() -> None:

@@ -151,7 +151,7 @@ def raising(_attempt: RetryAttempt) -> float:
 
 
 def junk(_attempt: RetryAttempt) -> float:
-    return "soon"  # type: ignore[return-value]
+    return "soon"  # type: ignore[return-value]  # wrong on purpose
 
 
 def not_a_number(_attempt: RetryAttempt) -> float:

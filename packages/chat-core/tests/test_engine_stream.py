@@ -259,7 +259,7 @@ async def test_single_reads_of_a_stream_can_run_in_a_cancel_scope() -> None:
         while True:
             with anyio.move_on_after(30):
                 try:
-                    heard.append(await take())  # type: ignore[misc]
+                    heard.append(await take())  # type: ignore[misc]  # an awaitable, which is not declared
                 except StopAsyncIteration:
                     break
     assert isinstance(heard[-1], Done)

@@ -146,7 +146,7 @@ def test_call_in_loop_does_nothing_if_the_loop_has_ended() -> None:
 
     ended = anyio.run(token)
     called: list[int] = []
-    call_in_loop(ended, lambda: called.append(1))  # type: ignore[arg-type]
+    call_in_loop(ended, lambda: called.append(1))  # type: ignore[arg-type]  # a token of anyio
     assert called == []
 
 

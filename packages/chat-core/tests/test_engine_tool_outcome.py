@@ -273,4 +273,4 @@ async def test_a_call_fails_and_changes_no_state_if_the_output_function_raises()
 def test_as_tool_refuses_an_output_that_is_no_function() -> None:
     chat = ChatBuilder().with_model(ScriptedProvider()).build()
     with pytest.raises(UsageError, match=r"output of as_tool\(\) must be a function"):
-        chat.as_tool(name="ask", description="", output=ToolOutput("text"))  # type: ignore[arg-type]
+        chat.as_tool(name="ask", description="", output=ToolOutput("text"))  # type: ignore[arg-type]  # wrong on purpose

@@ -169,7 +169,7 @@ async def test_the_model_receives_neither_injected_parameters_nor_their_values()
     await chat.complete(messages, inject={Database: Database("s3cret"), User: User("ana")})
 
     (declaration, other) = model.asked[0].tools
-    assert list(declaration.parameters["properties"]) == ["key"]  # type: ignore[call-overload]
+    assert list(declaration.parameters["properties"]) == ["key"]  # type: ignore[call-overload]  # JSON
     assert other.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
     assert "s3cret" not in messages.to_json()
 

@@ -93,9 +93,9 @@ async def test_the_events_of_a_run_satisfy_the_schema() -> None:
     types = {event["type"] for event in seen}
     assert {"text_delta", "tool_call", "tool_started", "tool_result", "nested_event", "step_finished"} <= types
     nested = [event["event"] for event in seen if event["type"] == "nested_event"]
-    assert [event["value"] for event in nested if event["type"] == "tool_progress"] == [{"paid": 5}]  # type: ignore[index]
+    assert [event["value"] for event in nested if event["type"] == "tool_progress"] == [{"paid": 5}]  # type: ignore[index]  # JSON
     assert seen[-1]["type"] == "done"
-    assert seen[-1]["response"]["turn"]["parts"] == [{"type": "text", "text": "all done"}]  # type: ignore[index]
+    assert seen[-1]["response"]["turn"]["parts"] == [{"type": "text", "text": "all done"}]  # type: ignore[index]  # JSON
 
 
 async def test_paused_event_lists_the_calls_that_wait() -> None:
@@ -131,7 +131,7 @@ async def test_done_event_of_a_structured_answer_contains_its_value() -> None:
         "type": "structured_delta",
         "text": seen[0]["text"],
     }
-    assert seen[-1]["response"]["value"] == {"name": "Utrecht"}  # type: ignore[index]
+    assert seen[-1]["response"]["value"] == {"name": "Utrecht"}  # type: ignore[index]  # JSON
 
 
 def test_file_in_an_event_is_encoded_as_base64() -> None:

@@ -199,7 +199,7 @@ async def test_broken_stream_is_retried_through_the_middleware() -> None:
 @pytest.mark.parametrize("wrong", [Spy, object(), None])
 def test_with_middleware_raises_if_the_value_is_not_a_middleware(wrong: object) -> None:
     with pytest.raises(UsageError, match=r"with_middleware\(\) needs a Middleware"):
-        ChatBuilder().with_middleware(wrong)  # type: ignore[arg-type]
+        ChatBuilder().with_middleware(wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_with_embeddings_raises_if_the_builder_has_a_middleware() -> None:

@@ -124,4 +124,4 @@ def test_chat_options_raise_for_a_value_of_the_wrong_type_and_name_the_allowed_v
     name: str, value: object, instead: str
 ) -> None:
     with pytest.raises(UsageError, match=f"{name} must be {instead}"):
-        ChatOptions(**{name: value})  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        ChatOptions(**{name: value})  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose

@@ -69,22 +69,22 @@ def test_state_change_replaces_the_whole_value_of_a_key() -> None:
 def test_state_is_read_only() -> None:
     messages = conversation()
     with pytest.raises(TypeError, match="read-only"):
-        messages.state["n"] = 5  # type: ignore[index] # pyright: ignore[reportIndexIssue]
+        messages.state["n"] = 5  # type: ignore[index] # pyright: ignore[reportIndexIssue] - wrong on purpose
     with pytest.raises(TypeError, match="read-only"):
-        messages.state["kept"].append(2)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        messages.state["kept"].append(2)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - wrong on purpose
     assert messages.initial_state == {"n": 0, "kept": [1]}
 
 
 @pytest.mark.parametrize("state", [[], "x", {"a": float("nan")}, {"a": object()}])
 def test_state_that_is_not_a_json_object_raises(state: object) -> None:
     with pytest.raises(UsageError, match="state must be"):
-        Messages.from_user("hello").push(Content("user", [Turn((), state=state)]))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        Messages.from_user("hello").push(Content("user", [Turn((), state=state)]))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
     tool = call("a")
     tool.start()
     with pytest.raises(UsageError, match="state must be"):
-        tool.complete(None, state=state)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        tool.complete(None, state=state)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
     with pytest.raises(UsageError, match="state must be"):
-        Messages(state=state)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        Messages(state=state)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
 
 
 def test_failed_call_does_not_change_the_state() -> None:

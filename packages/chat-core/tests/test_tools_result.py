@@ -154,7 +154,7 @@ def test_convert_data_raises_for_a_file_inside_a_payload() -> None:
 
 def test_convert_data_raises_for_a_value_that_is_not_data() -> None:
     with pytest.raises(TypeError, match="must be Data"):
-        convert_data(ToolOutput("x", data=["chart"]).data, 0)  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
+        convert_data(ToolOutput("x", data=["chart"]).data, 0)  # type: ignore[list-item] # pyright: ignore[reportArgumentType] - wrong on purpose
 
 
 @pytest.mark.parametrize("kind", ["", None])

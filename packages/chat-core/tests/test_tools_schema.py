@@ -106,7 +106,7 @@ def test_description_of_a_field_overrides_the_description_in_the_docstring() -> 
 
 
 def test_schema_describes_every_type_that_pydantic_supports() -> None:
-    def book(  # noqa: PLR0917
+    def book(  # noqa: PLR0917 - parameters of all kinds
         stay: Stay,
         extra: Extra,
         colour: Colour,
@@ -170,7 +170,7 @@ def test_schema_keeps_explicit_titles() -> None:
 def test_parameters_with_the_names_of_schema_keywords_work() -> None:
     def odd(
         title: str,
-        type: int,  # noqa: A002
+        type: int,  # noqa: A002 - a keyword of JSON Schema
         properties: list[str],
         schema: int,
         *,
@@ -218,7 +218,7 @@ def test_default_of_a_pydantic_field_is_used() -> None:
 def test_default_that_is_not_json_or_is_secret_is_not_sent_to_the_model() -> None:
     sentinel = object()
 
-    def find(what: str, limit: int = cast("int", sentinel), key: SecretStr = SecretStr("hush")) -> object:  # noqa: B008
+    def find(what: str, limit: int = cast("int", sentinel), key: SecretStr = SecretStr("hush")) -> object:  # noqa: B008 - immutable
         return what, limit, key
 
     arguments = arguments_of(find)
@@ -401,14 +401,14 @@ def test_exception_in_a_validator_is_reported_as_invalid_arguments() -> None:
 
 
 def test_canonical_arguments_contain_defaults_in_the_order_of_the_parameters() -> None:
-    def tool(a: int, b: list[int] = [1], *, c: date | None = None, d: str = "x") -> None: ...  # noqa: B006
+    def tool(a: int, b: list[int] = [1], *, c: date | None = None, d: str = "x") -> None: ...  # noqa: B006 - mutable on purpose
 
     canonical = arguments_of(tool).canonical({"d": "y", "a": "5"})
     assert json.dumps(canonical) == '{"a": 5, "b": [1], "c": null, "d": "y"}'
 
 
 def test_a_mutable_default_is_not_shared_between_calls() -> None:
-    def tool(b: list[int] = [1]) -> None: ...  # noqa: B006
+    def tool(b: list[int] = [1]) -> None: ...  # noqa: B006 - mutable on purpose
 
     arguments = arguments_of(tool)
     cast("list[int]", arguments.values({})["b"]).append(2)
@@ -517,7 +517,7 @@ def test_canonical_keeps_arguments_that_cannot_be_serialized_or_compared() -> No
         assert arguments.canonical(arguments.canonical(given_)) == given_
 
 
-def everything(  # noqa: PLR0917
+def everything(  # noqa: PLR0917 - parameters of all kinds
     a: int,
     b: float | None,
     c: str | int,
@@ -529,8 +529,8 @@ def everything(  # noqa: PLR0917
     i: Stay,
     j: timedelta,
     k: Any,
-    l: uuid.UUID | None = None,  # noqa: E741
-    m: list[int | str] = [1, "2"],  # noqa: B006
+    l: uuid.UUID | None = None,  # noqa: E741 - one letter for each kind
+    m: list[int | str] = [1, "2"],  # noqa: B006 - mutable on purpose
     n: Literal["x", 1] = "x",
 ) -> None: ...
 

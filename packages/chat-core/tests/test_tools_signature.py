@@ -118,7 +118,7 @@ def test_parameter_annotated_with_a_type_checking_import_raises() -> None:
 
 
 def test_return_annotation_with_a_type_checking_import_is_ignored() -> None:
-    def half(of: int, ready: list[Fraction] = []) -> Fraction:  # noqa: B006
+    def half(of: int, ready: list[Fraction] = []) -> Fraction:  # noqa: B006 - mutable on purpose
         return ready[of]
 
     half.__annotations__["ready"] = "list[int]"
@@ -279,7 +279,7 @@ def test_injected_parameter_is_hidden_and_filled_from_the_run_values() -> None:
 
 
 def test_injected_parameter_without_a_type_or_with_a_default_raises() -> None:
-    def bare(desk: Injected) -> None: ...  # type: ignore[type-arg]
+    def bare(desk: Injected) -> None: ...  # type: ignore[type-arg]  # wrong on purpose
 
     def outside(desk: Injected[Desk] | None) -> None: ...
 

@@ -87,7 +87,7 @@ def test_method_missing_in_a_builder_state_raises_with_an_explanation() -> None:
     with pytest.raises(AttributeError, match="needs a model"):
         getattr(builder, "build")  # noqa: B009 - no checker lets it pass
     with pytest.raises(AttributeError, match="'Builder' object has no attribute 'fly'"):
-        getattr(builder, "fly")  # noqa: B009
+        getattr(builder, "fly")  # noqa: B009 - not declared
 
 
 def test_with_transport_raises_if_the_value_is_not_a_transport() -> None:

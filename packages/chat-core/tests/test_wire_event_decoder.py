@@ -123,7 +123,7 @@ def test_data_that_cannot_be_decoded_raises_invalid_response_error(data: bytes, 
 
 def test_error_that_is_not_caused_by_the_data_is_not_translated() -> None:
     with pytest.raises(AttributeError):
-        EchoDecoder().feed([*events({"text": "a"}), None])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+        EchoDecoder().feed([*events({"text": "a"}), None])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType] - wrong on purpose
 
 
 @pytest.mark.parametrize(("calls", "lost"), [(0, ""), (1, "; 1 call was not run"), (2, "; 2 calls were not run")])

@@ -185,7 +185,7 @@ async def test_decision_by_a_person_who_may_not_decide_returns_403_and_changes_n
 def test_inbox_without_may_decide_raises() -> None:
     store = MemoryStore()
     with pytest.raises(TypeError, match="may_decide"):
-        Inbox(store, authenticate=by_header)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+        Inbox(store, authenticate=by_header)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue] - wrong on purpose
     with pytest.raises(UsageError, match="may_decide must be a function"):
         Inbox(store, authenticate=by_header, may_decide=cast("Any", None))
 

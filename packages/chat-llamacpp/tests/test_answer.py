@@ -39,7 +39,7 @@ def test_a_say_object_becomes_text() -> None:
     chunks = translated(first, *[chunk(letter) for letter in SAYING], chunk(finish="stop"), USAGE)
 
     assert chunks[0] == first
-    assert "".join(delta.get("content", "") for delta, _ in deltas(chunks[1:])) == "It is 21."  # type: ignore[attr-defined]
+    assert "".join(delta.get("content", "") for delta, _ in deltas(chunks[1:])) == "It is 21."  # type: ignore[attr-defined]  # JSON
     assert deltas(chunks)[-1] == ({}, "stop")
     assert chunks[-1] == USAGE
 
@@ -47,7 +47,7 @@ def test_a_say_object_becomes_text() -> None:
 def test_a_call_object_becomes_a_tool_call_with_its_finish_reason() -> None:
     told = deltas(translated(chunk(CALL), chunk(finish="stop")))
 
-    assert [list(delta) for delta, _ in told] == [["tool_calls"], ["tool_calls"], []]  # type: ignore[call-overload]
+    assert [list(delta) for delta, _ in told] == [["tool_calls"], ["tool_calls"], []]  # type: ignore[call-overload]  # JSON
     assert [finish for _, finish in told] == [None, None, "tool_calls"]
 
 

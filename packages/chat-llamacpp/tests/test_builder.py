@@ -23,12 +23,12 @@ def test_build_without_weights_raises_an_error_that_names_the_methods_to_call() 
     with pytest.raises(
         AttributeError, match=r"build\(\) needs weights: call .with_bundled_model\(\) or .with_model_path"
     ):
-        LlamaCppBuilder().build  # type: ignore[attr-defined] # noqa: B018 # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+        LlamaCppBuilder().build  # type: ignore[attr-defined] # noqa: B018 # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue] - wrong on purpose
 
 
 def test_an_unknown_attribute_raises_the_usual_error() -> None:
     with pytest.raises(AttributeError, match="'LlamaCppBuilder' object has no attribute 'nothing'"):
-        LlamaCppBuilder().nothing  # type: ignore[attr-defined] # noqa: B018 # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+        LlamaCppBuilder().nothing  # type: ignore[attr-defined] # noqa: B018 # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue] - wrong on purpose
 
 
 def test_a_missing_weights_file_is_rejected_immediately(tmp_path: Path) -> None:
@@ -137,4 +137,4 @@ def test_a_wrong_projector_is_rejected_immediately(weights: Path, tmp_path: Path
     with pytest.raises(UsageError, match=r"with_projector\(\) needs a GGUF file, but '.*none\.gguf' is not a file"):
         ready.with_projector(tmp_path / "none.gguf")
     with pytest.raises(UsageError, match=r"with_projector\(\) needs the kinds 'image' or 'audio', not 'video'"):
-        ready.with_projector(weights, "video")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        ready.with_projector(weights, "video")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose

@@ -170,7 +170,7 @@ async def test_a_required_or_named_call_has_valid_arguments(model: CompletionsPr
         invited.append(guest)
         return "invited"
 
-    options = ChatOptions(temperature=0, max_tokens=120, tool_choice=choice)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    options = ChatOptions(temperature=0, max_tokens=120, tool_choice=choice)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - any of the choices
     scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval())
     chat = ChatBuilder().with_model(model).with_options(options).with_scoped_tools(scope).build()
     messages = Messages.from_user("Hello, who are you?")

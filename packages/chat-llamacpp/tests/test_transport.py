@@ -279,7 +279,7 @@ async def test_texts_that_cannot_be_embedded_return_an_error_response() -> None:
 
 
 async def test_work_stopped_before_loading_gives_no_response() -> None:
-    transport = LlamaCppTransport(Settings(Path("weights.gguf"), "tiny"), load=lambda *_: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    transport = LlamaCppTransport(Settings(Path("weights.gguf"), "tiny"), load=lambda *_: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - never called
 
     with pytest.raises(TransportError, match=r"llama\.cpp returned no embedding"):
         await transport.send(request("/v1/embeddings", input=["a"]))

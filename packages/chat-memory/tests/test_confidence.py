@@ -49,7 +49,7 @@ def test_an_access_makes_a_fact_fresh() -> None:
 
 @pytest.mark.parametrize("status", ["historical", "retracted"])
 def test_a_historical_or_retracted_fact_has_no_confidence(status: str) -> None:
-    past = replace(fact(), status=status)  # type: ignore[arg-type]
+    past = replace(fact(), status=status)  # type: ignore[arg-type]  # each of the statuses
     assert effective_confidence(past, SAID) == 0.0
 
 

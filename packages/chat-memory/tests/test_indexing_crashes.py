@@ -81,7 +81,7 @@ def kill_at(memory: SqliteMemory, fatal: int) -> None:
             yield session
         step()
 
-    database.write = counted  # type: ignore[method-assign]
+    database.write = counted  # type: ignore[method-assign]  # the test replaces it
 
 
 async def run_worker(folder: Path, fatal: int = 0, hours: int = 0) -> IndexReport | None:

@@ -25,7 +25,7 @@ PATTERNS = [
 
 def pipeline(patterns: Sequence[object] = PATTERNS) -> SpacyPipeline:
     created = spacy.blank("en")
-    created.add_pipe("entity_ruler").add_patterns(patterns)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+    created.add_pipe("entity_ruler").add_patterns(patterns)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue] - spaCy's component
     return created
 
 

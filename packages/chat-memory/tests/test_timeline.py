@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-def entry(fact: int, rank: int, begins: int, length: int | None, said: int, text: str) -> Entry:  # noqa: PLR0917
+def entry(fact: int, rank: int, begins: int, length: int | None, said: int, text: str) -> Entry:  # noqa: PLR0917 - the columns of a table
     ends = FOREVER if length is None else begins + length
     return Entry(0, fact, rank, begins, ends, said, 0.5, f"object {fact}", text)
 

@@ -112,7 +112,7 @@ async def test_with_api_key_and_with_bearer_token_replace_each_other() -> None:
 
 def test_an_invalid_token_is_not_shown_in_the_error() -> None:
     with pytest.raises(UsageError, match="needs a token, not a value of type bytes") as caught:
-        AzureBuilder().with_bearer_token(b"eyJ0")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        AzureBuilder().with_bearer_token(b"eyJ0")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
     assert "eyJ0" not in str(caught.value)
 
 

@@ -300,7 +300,7 @@ def test_credentials_in_an_invalid_url_are_not_shown_in_the_error() -> None:
 
 def test_an_invalid_key_is_not_shown_in_the_error() -> None:
     with pytest.raises(UsageError, match="not a value of type bytes") as caught:
-        OpenAIBuilder().with_api_key(b"sk-mine")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        OpenAIBuilder().with_api_key(b"sk-mine")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
     assert "sk-mine" not in str(caught.value)
 
 
@@ -431,11 +431,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "a gateway that is no URL": (lambda: OpenAIBuilder().with_gateway("localhost"), "needs a URL like"),
     "a server that is no URL": (lambda: OpenAIBuilder().with_base_url("localhost"), "needs a URL like"),
     "a transport that is none": (
-        lambda: OpenAIBuilder().with_transport("httpx"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: OpenAIBuilder().with_transport("httpx"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         "needs a Transport",
     ),
     "a tool that is none": (
-        lambda: OpenAIBuilder().with_native_tools("web_search"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: OpenAIBuilder().with_native_tools("web_search"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         r"such as WebSearch\(…\)",
     ),
     "two servers of one label": (

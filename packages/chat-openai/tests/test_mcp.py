@@ -200,7 +200,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         "needs exactly one of",
     ),
     "one tool for several": (
-        lambda: RemoteMcp(server_label="dice", tunnel_id="tun_1", allowed_tools="roll"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: RemoteMcp(server_label="dice", tunnel_id="tun_1", allowed_tools="roll"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         r"allowed_tools=\('roll',\)",
     ),
     "no tools at all": (
@@ -215,11 +215,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         "always and never: roll",
     ),
     "a policy that is none": (
-        lambda: McpApprovals("yes"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: McpApprovals("yes"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         "needs a function that takes a call and its McpRequest",
     ),
     "a fallback that approves": (
-        lambda: McpApprovals(asks, fallback=Execute()),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: McpApprovals(asks, fallback=Execute()),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         "must not run the call",
     ),
 }

@@ -108,11 +108,11 @@ def test_a_declaration_contains_only_the_configured_fields(case: str) -> None:
 
 MISTAKES: dict[str, tuple[Callable[[], NativeTool], str]] = {
     "one text for several": (
-        lambda: CodeInterpreter(file_ids="file_1"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: CodeInterpreter(file_ids="file_1"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         r"file_ids=\('file_1',\)",
     ),
     "no text": (
-        lambda: CodeInterpreter(file_ids=(7,)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: CodeInterpreter(file_ids=(7,)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         "needs non-empty strings, not 7",
     ),
     "nothing for a container": (lambda: CodeInterpreter(container=""), "needs the id of a container"),

@@ -240,20 +240,20 @@ def test_a_method_missing_in_the_builder_state_is_explained(case: str) -> None:
 
 MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "one provider for several": (
-        lambda: Routing(order="anthropic"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: Routing(order="anthropic"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         r"order=\('anthropic',\)",
     ),
     "a price below nothing": (lambda: MaxPrice(prompt=-1), "prompt must be at least 0"),
     "routing that is none": (
-        lambda: OpenRouterBuilder().with_routing({"order": ["a"]}),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: OpenRouterBuilder().with_routing({"order": ["a"]}),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         "needs a Routing",
     ),
     "a plugin that is none": (
-        lambda: OpenRouterBuilder().with_plugins({"id": "web"}),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: OpenRouterBuilder().with_plugins({"id": "web"}),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         r"with_plugins\(\) takes plugins such as WebPlugin",
     ),
     "one domain for several": (
-        lambda: WebPlugin(include_domains="knmi.nl"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: WebPlugin(include_domains="knmi.nl"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         r"include_domains=\('knmi.nl',\)",
     ),
     "no search at all": (lambda: WebPlugin(max_results=0), "max_results must be at least 1"),

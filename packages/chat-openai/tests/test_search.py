@@ -99,7 +99,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a preview that is not live": (lambda: WebSearch(tool="web_search_preview", live=False), "remove them"),
     "one site": (
-        lambda: WebSearch(allowed_domains="example.org"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: WebSearch(allowed_domains="example.org"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         r"allowed_domains=\('example.org',\)",
     ),
     "no store": (lambda: FileSearch(vector_store_ids=()), "needs the id of at least one vector store"),
@@ -111,7 +111,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "all of nothing": (AllOf, "needs at least one condition"),
     "any of nothing": (AnyOf, "needs at least one condition"),
     "a condition that is none": (
-        lambda: AnyOf("city"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        lambda: AnyOf("city"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         "takes Where",
     ),
 }

@@ -50,7 +50,7 @@ class Probe(Runtime):
     """A runtime that records its calls, and behaves as the test orders."""
 
     name = "probe"
-    fields = {"value": ConfigField("a value", required=False)}  # noqa: RUF012
+    fields = {"value": ConfigField("a value", required=False)}  # noqa: RUF012 - never changed
 
     def __init__(self) -> None:
         self.calls: list[str] = []

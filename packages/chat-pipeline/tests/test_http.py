@@ -76,9 +76,9 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             self.server.disconnected.set()
 
-    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = handle_any  # noqa: N815
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = handle_any  # noqa: N815 - the names of http.server
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in http.server
         pass
 
 

@@ -82,7 +82,7 @@ class _Stream:
             if batch is HANG:
                 self._model.hanging.set()
                 await anyio.sleep_forever()
-            deltas: Sequence[Delta] = [TextDelta(batch)] if isinstance(batch, str) else batch  # type: ignore[assignment]
+            deltas: Sequence[Delta] = [TextDelta(batch)] if isinstance(batch, str) else batch  # type: ignore[assignment]  # not `HANG`
             self._sent += deltas
             yield deltas
 

@@ -108,7 +108,7 @@ async def test_wrong_input_is_refused() -> None:
         with pytest.raises(UsageError, match=r"send_audio\(\) got 3 bytes, but a sample of pcm16 has 2 bytes"):
             await session.send_audio(b"123")
         with pytest.raises(UsageError, match=r"send_audio\(\) needs bytes in the format .*, not str"):
-            await session.send_audio("123")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+            await session.send_audio("123")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
         with pytest.raises(UsageError, match="needs a string that is not empty, not ''"):
             await session.send_text("")
         with pytest.raises(UsageError, match=r"commit\(\) is for turn_detection"):
@@ -130,7 +130,7 @@ def test_limits_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         connect(_model("http://127.0.0.1:1"), CHAT, Messages(), **options)
     with pytest.raises(UsageError, match="needs Messages or a Conversation, not 'hi'"):
-        connect(_model("http://127.0.0.1:1"), CHAT, "hi")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        connect(_model("http://127.0.0.1:1"), CHAT, "hi")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
 
 
 def test_settings_of_models_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,13 +143,13 @@ def test_settings_of_models_are_checked(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(UsageError, match=r"pcm16 has 24000 samples per second, not 16000"):
         OpenAIRealtime(api_key=KEY, input_format=AudioFormat("pcm16", 16_000))
     with pytest.raises(UsageError, match=r"output of OpenAIRealtime must be one of 'audio', 'text', not 'both'"):
-        OpenAIRealtime(api_key=KEY, output="both")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        OpenAIRealtime(api_key=KEY, output="both")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
     with pytest.raises(UsageError, match=r"turn_detection of GeminiLive must be one of 'server', 'manual', not 'x'"):
-        GeminiLive("m", api_key="k-1", turn_detection="x")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        GeminiLive("m", api_key="k-1", turn_detection="x")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
     with pytest.raises(UsageError, match=r"input_format of GeminiLive must be pcm16, not pcmu"):
         GeminiLive("m", api_key="k-1", input_format=AudioFormat("pcmu", 8000))
     with pytest.raises(UsageError, match=r"encoding of AudioFormat must be one of pcm16, pcmu, pcma, not 'mp3'"):
-        AudioFormat("mp3")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        AudioFormat("mp3")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
     with pytest.raises(UsageError, match=r"rate of AudioFormat must be at least 1"):
         AudioFormat("pcm16", 0)
 

@@ -321,7 +321,7 @@ def test_an_unreadable_image_yields_no_delta() -> None:
 @pytest.mark.parametrize(
     ("event", "path"),
     [
-        (delta("output_text", 7), "delta"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        (delta("output_text", 7), "delta"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         ({"type": "output_text.done", "text": 7}, "text"),
         ({"type": "output_item.added"}, "item"),
         ({"type": "output_item.done", "item": []}, "item"),

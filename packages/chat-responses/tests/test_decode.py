@@ -45,8 +45,8 @@ def events(*said: Any, named: bool = False) -> list[Event]:
     found = list[Event]()
     for one in said:
         data = one if isinstance(one, bytes) else json.dumps(one).encode()
-        name = one["type"] if named and isinstance(one, dict) else "message"  # pyright: ignore[reportUnknownVariableType]
-        found.append(Event(str(name), data))  # pyright: ignore[reportUnknownArgumentType]
+        name = one["type"] if named and isinstance(one, dict) else "message"  # pyright: ignore[reportUnknownVariableType] - JSON
+        found.append(Event(str(name), data))  # pyright: ignore[reportUnknownArgumentType] - JSON
     return found
 
 
@@ -339,8 +339,8 @@ def test_feed_json_decodes_events_without_sse_framing() -> None:
     assert StreamDecoder("p").feed_json([delta("Hi")]) == [TextDelta("Hi")]
     broken = StreamDecoder("p")
     with pytest.raises(InvalidResponseError) as error:
-        broken.feed_json([delta(7)])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    assert (error.value.path, json.loads(error.value.raw)) == ("delta", delta(7))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        broken.feed_json([delta(7)])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
+    assert (error.value.path, json.loads(error.value.raw)) == ("delta", delta(7))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
 
 
 def test_a_surrogate_pair_split_between_deltas_is_delivered_as_one_character() -> None:
@@ -444,7 +444,7 @@ def test_deltas_before_an_error_event_are_delivered_first() -> None:
         (b"<html>", ""),
         (b"[1]", ""),
         (b"7", ""),
-        (delta(7), "delta"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        (delta(7), "delta"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
         ({"type": "response.completed"}, "response"),
         ({"type": "response.completed", "response": []}, "response"),
         ({"type": "response.created", "response": [7]}, "response"),
@@ -499,7 +499,7 @@ def test_text_is_delivered_once_if_index_and_id_of_its_item_change() -> None:
 
 def test_programming_errors_are_not_reported_as_invalid_responses() -> None:
     with pytest.raises(AttributeError):
-        StreamDecoder("p").feed([*events(delta("Hi")), None])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+        StreamDecoder("p").feed([*events(delta("Hi")), None])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType] - wrong on purpose
 
 
 # --- The last event --------------------------------------------------------------------------------------------------

@@ -26,9 +26,9 @@ def test_the_path_of_a_background_response_names_the_last_event() -> None:
 
 def test_options_and_dialects_are_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
-        ResponsesOptions().store = True  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+        ResponsesOptions().store = True  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - wrong on purpose
     with pytest.raises(FrozenInstanceError):
-        ResponsesDialect(model="m").store = True  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+        ResponsesDialect(model="m").store = True  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue] - wrong on purpose
 
 
 @pytest.mark.parametrize(
@@ -63,5 +63,5 @@ def test_dialect_fields_that_change_turn_encoding_change_the_turn_key() -> None:
 def test_dialect_fields_that_change_tool_encoding_change_the_tools_key() -> None:
     dialect = ResponsesDialect(model="m")
     names = ("strict_tools", "strict_rewrite", "say_strict")
-    assert len({replace(dialect, **{name: False}).tools_key for name in names} | {dialect.tools_key}) == 4  # type: ignore[arg-type]
+    assert len({replace(dialect, **{name: False}).tools_key for name in names} | {dialect.tools_key}) == 4  # type: ignore[arg-type]  # each of the fields
     assert replace(dialect, store=False).tools_key == dialect.tools_key

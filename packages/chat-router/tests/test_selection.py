@@ -135,7 +135,7 @@ class Records:
     def decided(self, _record: object, /) -> None: ...
 
     def inside(self) -> Any:
-        from contextlib import nullcontext  # noqa: PLC0415
+        from contextlib import nullcontext  # noqa: PLC0415 - used once
 
         return nullcontext()
 
@@ -183,5 +183,5 @@ async def test_another_model_serves_the_run_that_resumes_after_a_pause() -> None
 
 def test_models_without_metadata_are_no_models() -> None:
     with pytest.raises(UsageError, match="needs models"):
-        Router([object()])  # type: ignore[list-item]
+        Router([object()])  # type: ignore[list-item]  # wrong on purpose
     assert ProviderMeta("a").extras == ()

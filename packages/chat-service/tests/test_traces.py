@@ -51,7 +51,7 @@ async def test_records_of_a_request_and_of_its_run_have_the_trace_id(
         async with serving(build_service(store, model, settings=ServiceSettings(poll_seconds=0.2))) as client:
             await client.post("/api/v1/chat", {"message": "Hello."}, traceparent=VALID, x_request_id="r-1")
             await client.post("/api/v1/chat", {"message": "Hello."}, x_request_id="r-2")
-    found = {(record.name, getattr(record, "request_id"), getattr(record, "trace_id")) for record in caplog.records}  # noqa: B009
+    found = {(record.name, getattr(record, "request_id"), getattr(record, "trace_id")) for record in caplog.records}  # noqa: B009 - a field of the log
 
     requests = {("chat_service", "r-1", TRACE), ("chat_service", "r-2", "-")}
     assert found == {("model", "-", TRACE), ("model", "-", "-"), *requests}

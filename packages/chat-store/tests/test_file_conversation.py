@@ -267,7 +267,7 @@ async def test_a_durable_write_reads_no_more_turns_of_a_longer_history(
             FileConversation.open(tmp_path / f"{turns}.jsonl") as other,
         ):
             for content in messages.contents:
-                content._turns = Counted(content.turns)  # pyright: ignore[reportPrivateUsage]
+                content._turns = Counted(content.turns)  # pyright: ignore[reportPrivateUsage] - the test replaces it
             await one.claim()
             tool = call("pay")
             with monkeypatch.context() as counting:

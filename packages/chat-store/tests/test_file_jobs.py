@@ -148,7 +148,7 @@ async def test_a_run_appends_each_post_of_a_file_once(path: Path) -> None:
 
 @pytest.mark.parametrize("work", ["apply", "take", "post", "close"])
 async def test_a_line_truncated_by_a_crash_is_ignored_completely(path: Path, work: str) -> None:
-    clock: Callable[[], datetime] = lambda: datetime(2030, 1, 1, tzinfo=UTC)  # noqa: E731
+    clock: Callable[[], datetime] = lambda: datetime(2030, 1, 1, tzinfo=UTC)  # noqa: E731 - shorter
     async with FileConversation.create(path, paused("a"), now=clock) as conversation:
         await conversation.apply(jobs=[Job("run", "0")])
         before = read(path)

@@ -178,7 +178,7 @@ async def test_inner_turns_added_by_two_writers_raise_a_conflict(opened: Open) -
         with pytest.raises(ConflictError, match="added turns"):
             await other.save()
         last = mine.contents[-1]
-        last._turns = FrozenList(last.turns[:-1])  # pyright: ignore[reportPrivateUsage]
+        last._turns = FrozenList(last.turns[:-1])  # pyright: ignore[reportPrivateUsage] - the test replaces it
 
 
 async def test_an_inner_tool_decided_by_another_writer_raises_a_conflict(opened: Open) -> None:

@@ -56,7 +56,7 @@ def test_a_conflict_at_the_end_of_a_synchronous_block_is_raised(tmp_path: Path) 
     path = tmp_path / "chat.jsonl"
     with enter(FileConversation.create(path, paused("a"))):
         pass
-    with enter(FileConversation.open(path)) as first, pytest.raises(ConflictError):  # noqa: SIM117
+    with enter(FileConversation.open(path)) as first, pytest.raises(ConflictError):  # noqa: SIM117 - only the second one raises
         with enter(FileConversation.open(path)) as second:
             first.messages.tool("a").approve()
             call(first.save)

@@ -204,7 +204,7 @@ async def test_the_result_of_a_frontend_tool_continues_the_conversation() -> Non
 
 async def test_a_deferred_call_is_an_interrupt_with_the_result_as_payload() -> None:
     from chat_core import ChatBuilder, Defer, ScopedCollection, ToolCollection  # noqa: PLC0415 - for this test alone
-    from chat_core.testing import ScriptedProvider  # noqa: PLC0415
+    from chat_core.testing import ScriptedProvider  # noqa: PLC0415 - used once
 
     tools = ToolCollection()
 

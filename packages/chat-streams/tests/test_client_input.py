@@ -304,7 +304,7 @@ async def test_invalid_edited_arguments_are_refused() -> None:
 
 async def test_a_decision_about_a_tool_missing_from_the_chat_is_recorded() -> None:
     from chat_core import ChatBuilder  # noqa: PLC0415 - for this test alone
-    from chat_core.testing import ScriptedProvider  # noqa: PLC0415
+    from chat_core.testing import ScriptedProvider  # noqa: PLC0415 - used once
 
     target = await asked([PAY])
     (key,) = keys(target)

@@ -35,7 +35,7 @@ def accountant(*script: object) -> Any:
         """Return the balance."""
         return "12 euros"
 
-    model = ScriptedProvider(*script)  # type: ignore[arg-type]
+    model = ScriptedProvider(*script)  # type: ignore[arg-type]  # answers of several types
     return ChatBuilder().with_model(model).with_tools(tools).build()
 
 

@@ -41,7 +41,7 @@ class Mute:
 
 def mute() -> AnyProvider:
     provider: object = Mute()
-    return provider  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+    return provider  # type: ignore[return-value]  # pyright: ignore[reportReturnType] - wrong on purpose
 
 
 async def test_call_provider_completes_or_streams_and_captures_errors() -> None:

@@ -22,7 +22,7 @@ def kind_of(event: Event) -> str:
         said: object = json.loads(event.data)
     except ValueError:
         return ""
-    return str(said.get("type")) if isinstance(said, dict) else ""  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]
+    return str(said.get("type")) if isinstance(said, dict) else ""  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType] - JSON
 
 
 def ended_at(answer: Answer) -> int:
