@@ -15,10 +15,11 @@ from types import SimpleNamespace
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from chat_core.clock import utc_now
 from chat_core.errors import LeaseLostError
 from chat_core.messages import Messages
 from chat_store import Job, MemoryStore, StoredJob, _job_queue
-from chat_store._base_store import BaseStore, utc_now
+from chat_store._base_store import BaseStore
 from chat_store._job_rules import JobTransaction
 from chat_store.memory import MemoryBackend
 

@@ -11,11 +11,12 @@ from datetime import timedelta
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from chat_core.clock import utc_now
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ChatError, LeaseLostError
 from chat_store import MemoryStore, SqliteStore
 from chat_store._backend import WriteTransaction
-from chat_store._base_store import BaseStore, utc_now
+from chat_store._base_store import BaseStore
 from chat_store._shared_renewals import SharedRenewals
 from chat_store.memory import MemoryBackend
 from chat_store.sqlite import SqliteBackend
