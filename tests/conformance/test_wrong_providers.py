@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from chat_core import FunctionCall, Tool
+from chat_core import FunctionCall, Part, ProviderPart, Tool
 from chat_testing import SCENARIOS, Subject, conformance_report
 
 from .toy import Encoder, Toy
@@ -45,6 +45,24 @@ def test_a_provider_that_writes_escapes_in_arguments_passes_all_scenarios() -> N
     report = anyio.run(conformance_report, Subject(_EscapesArguments, EVERYTHING, tapes))
 
     assert dict(report.broken) == {}
+
+
+class _ReadsItsOwnParts(Toy):
+    """A correct provider whose provider parts have one form."""
+
+    class Encoding(Encoder):
+        def part(self, role: str, part: Part) -> list[dict[str, Any]]:
+            if isinstance(part, ProviderPart) and part.provider == self.name:
+                return [{"own": part.data["item"]}]
+            return super().part(role, part)
+
+
+def test_a_provider_whose_parts_have_one_form_passes_all_scenarios() -> None:
+    own = replace(TAPES, own_parts=(ProviderPart("", "item", {"item": "kept-17"}),))
+
+    for tapes in (TAPES, own):
+        report = anyio.run(conformance_report, Subject(_ReadsItsOwnParts, EVERYTHING, tapes))
+        assert dict(report.broken) == {}
 
 
 def test_the_report_of_a_mutated_response_names_the_field() -> None:
