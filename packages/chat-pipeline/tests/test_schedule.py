@@ -35,6 +35,15 @@ def times(cron: str, start: str, count: int) -> list[str]:
         pytest.param("30 2 * * *", "2026-10-24", ["10-24 00:30", "10-25 00:30", "10-26 01:30"], id="daily-twice"),
         pytest.param("0 * * * *", "2026-03-28T23:30", ["03-29 00:00", "03-29 01:00", "03-29 02:00"], id="hourly-gap"),
         pytest.param("0 * * * *", "2026-10-24T23:30", ["10-25 00:00", "10-25 01:00", "10-25 02:00"], id="hourly-twice"),
+        pytest.param(
+            "*/30 2 * * *", "2026-03-28T23:30", ["03-30 00:00", "03-30 00:30"], id="every-half-hour-in-the-gap"
+        ),
+        pytest.param(
+            "*/30 2 * * *",
+            "2026-10-24",
+            ["10-24 00:30", "10-25 00:00", "10-25 00:30", "10-25 01:00", "10-25 01:30", "10-26 01:00"],
+            id="every-half-hour-twice",
+        ),
     ],
 )
 def test_a_time_that_is_missing_or_exists_twice_runs_once(cron: str, start: str, expected: list[str]) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from chat_core.errors import UsageError
 from chat_pipeline import WorkflowFileError, WorkflowFolder
 from pipeline_world import PATIENCE, World, probe, running, wait_until, workflow
 
@@ -61,6 +62,12 @@ async def test_a_broken_file_keeps_the_last_valid_version_and_is_reported(files:
     folder.reload()
     assert [task.id for task in folder.workflows["test"].tasks] == ["two"]
     assert folder.errors == {}
+
+
+async def test_a_folder_that_does_not_exist_is_an_error(files: Files) -> None:
+    message = r"there is no folder '.*/workflow' for workflow files: create it, or correct the path"
+    with pytest.raises(UsageError, match=message):
+        WorkflowFolder(files.pipelines, files.path.with_name("workflow"))
 
 
 @pytest.mark.parametrize(

@@ -45,12 +45,18 @@ class WorkflowFolder:
         pipelines: executes the workflows.
         folder: the folder.
         now: the clock. It returns times with a time zone.
+
+    Raises:
+        UsageError: the folder does not exist, or an argument has a wrong type.
     """
 
     def __init__(self, pipelines: Pipelines, folder: Path | str, *, now: Callable[[], datetime] = utc_now) -> None:
         self._pipelines = pipelines
         require_path("folder", folder)
         self._folder = Path(folder)
+        if not self._folder.is_dir():
+            msg = f"there is no folder {str(folder)!r} for workflow files: create it, or correct the path"
+            raise UsageError(msg)
         self._now = now
         self._texts: dict[str, bytes | None] = {}
         self._valid: dict[str, Workflow] = {}
