@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from chat_core import Messages
+from chat_service.live_text import LiveText
 from chat_service.signals import Signal, Signals
 from chat_store import MemoryStore
 from service_helpers import WAIT
@@ -80,7 +81,7 @@ async def test_each_session_is_notified_in_an_interval(store: MemoryStore) -> No
     signals = Signals(store)
     one, two = signals.session("one"), signals.session("two")
     async with anyio.create_task_group() as group:
-        group.start_soon(signals.refresh, 0.001)
+        group.start_soon(signals.refresh, LiveText(signals).executes, 0.001)
         with anyio.fail_after(WAIT):
             await one.wait(1)
             await two.wait(1)
@@ -89,6 +90,26 @@ async def test_each_session_is_notified_in_an_interval(store: MemoryStore) -> No
         group.cancel_scope.cancel()
 
     assert (signals.any_session.number, one.changes) == (0, one.number)
+
+
+async def test_sessions_that_this_process_executes_are_not_notified_in_an_interval(store: MemoryStore) -> None:
+    signals = Signals(store)
+    live = LiveText(signals)
+    one, two = signals.session("one"), signals.session("two")
+    live.open("one.1")
+    live.open("one.2")
+    live.end("one.1")
+    changes_during_the_run = -1
+    async with anyio.create_task_group() as group:
+        group.start_soon(signals.refresh, live.executes, 0.001)
+        with anyio.fail_after(WAIT):
+            await two.wait(1)
+            changes_during_the_run = one.changes
+            live.end("one.2")
+            await one.wait(0)
+        group.cancel_scope.cancel()
+
+    assert changes_during_the_run == 0
 
 
 async def test_signals_without_listeners_are_dropped(store: MemoryStore) -> None:

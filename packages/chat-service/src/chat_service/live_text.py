@@ -74,6 +74,7 @@ class LiveText:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
         self._own: dict[str, OpenStep | None] = {}
+        self._executed: Counter[str] = Counter()  # the number of runs of each session in `_own`
         self._other: dict[str, OpenStep] = {}
         self._positions: dict[str, int] = {}
         self._followed: Counter[str] = Counter()
@@ -124,8 +125,18 @@ class LiveText:
         Args:
             run_id: id of the run.
         """
-        self._own.setdefault(run_id, None)
+        if run_id not in self._own:
+            self._own[run_id] = None
+            self._executed[session_of(run_id)] += 1
         self._check_need()
+
+    def executes(self, session_id: str) -> bool:
+        """Return whether a worker of this process executes a run of a session.
+
+        Args:
+            session_id: id of the session.
+        """
+        return session_id in self._executed
 
     def begin(self, run_id: str, step: OpenStep) -> None:
         """Replace the open step of a run.
@@ -159,7 +170,9 @@ class LiveText:
         Args:
             run_id: id of the run.
         """
-        self._own.pop(run_id, None)
+        if run_id in self._own:
+            del self._own[run_id]
+            self._executed -= Counter([session_of(run_id)])  # keeps no zeros
         self._unwritten.pop(run_id, None)
         self._check_need()
 

@@ -216,7 +216,7 @@ class Service:
         group = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(group.cancel_scope.cancel)
         group.start_soon(self._signals.run)
-        group.start_soon(self._signals.refresh)
+        group.start_soon(self._signals.refresh, self._context.live.executes)
         group.start_soon(self._text.write)
         group.start_soon(self._text.read)
         group.start_soon(self._context.streams.run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, final
 from weakref import WeakValueDictionary
 
@@ -109,21 +110,23 @@ class Signals:
         """Forward changes of the store to the signals until the task is cancelled."""
         await self._watcher.run()
 
-    async def refresh(self, seconds: float = REFRESH_SECONDS) -> None:
+    async def refresh(self, executes: Callable[[str], bool], seconds: float = REFRESH_SECONDS) -> None:
         """Refresh each session's signal once in an interval, until the task is cancelled.
 
-        Jobs can change without a change that the store reports. One task for all sessions needs less CPU time than a
-        timeout for each wait of a follower.
+        Jobs can change without a change that the store reports, for example if their worker dies. One task for all
+        sessions needs less CPU time than a timeout for each wait of a follower.
 
         Args:
+            executes: function that returns whether this process executes a run of a session. Its signal is not
+                refreshed, because a worker of this process reports the end of the run.
             seconds: the interval. The refreshes are spread evenly over it.
         """
         while True:
-            known = self._sessions.valuerefs()
-            for reference in known:
-                if signal := reference():
+            known = list(self._sessions)
+            for session_id in known:
+                if not executes(session_id) and (signal := self._sessions.get(session_id)):
                     signal.refresh()
-                del signal
+                    del signal
                 await anyio.sleep(seconds / len(known))
             if not known:
                 await anyio.sleep(seconds)
