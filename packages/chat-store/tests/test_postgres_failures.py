@@ -16,9 +16,10 @@ import anyio
 import psycopg
 import pytest
 from anyio import to_thread
+from chat_core import clock
 from chat_core.errors import ConflictError, UsageError
 from chat_core.messages import Approved, Completed
-from chat_store import UnknownConversationError, _base_store, _list_store
+from chat_store import UnknownConversationError, _list_store
 from chat_store.postgres import Committer, PostgresBackend, PostgresStore
 from chat_store.sql.pool import Connection
 from chat_store.testing._fixtures import paused
@@ -113,13 +114,17 @@ def test_closing_the_store_ends_the_listening_thread(database: Database) -> None
 async def test_leases_are_compared_by_the_clock_of_the_database_server(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Ahead(datetime):
+    class AnyTime(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, datetime)
+
+    class Ahead(datetime, metaclass=AnyTime):
         @classmethod
         def now(cls, tz: tzinfo | None = None) -> Self:
             return super().now(tz) + timedelta(days=3)
 
-    monkeypatch.setattr(_base_store, "datetime", Ahead)
-    assert _base_store.utc_now() > datetime.now(UTC) + timedelta(days=2)
+    monkeypatch.setattr(clock, "datetime", Ahead)
+    assert clock.utc_now() > datetime.now(UTC) + timedelta(days=2)
     async with database.store() as here, database.store() as there:
         name = await here.create(paused("a"))
         async with here.open(name) as run, there.open(name) as other:

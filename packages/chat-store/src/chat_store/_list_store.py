@@ -312,18 +312,18 @@ class ListStore:
         def renew() -> list[ChatError | None]:
             errors: dict[int, ChatError] = {}
 
-            def note_error(log: ManagedLog, step: Callable[[], None]) -> None:
+            def note_error(log: ManagedLog, step: Callable[[ManagedLog], None]) -> None:
                 try:
-                    step()
+                    step(log)
                 except ChatError as error:
                     errors.setdefault(id(log), error)
 
             with self._backend.lease_transaction() as transaction:
                 # Transactions that lock several rows lock them in the same order.
                 for log in sorted(logs, key=lambda log: log.state.id):
-                    note_error(log, lambda log=log: log.write_lease(transaction(log.state.id)))
+                    note_error(log, lambda log: log.write_lease(transaction(log.state.id)))
             for log in logs:
-                note_error(log, log.require_lease)
+                note_error(log, ManagedLog.require_lease)
             return [errors.get(id(log)) for log in logs]
 
         return await finish_in_thread(renew)

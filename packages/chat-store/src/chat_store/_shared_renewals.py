@@ -115,5 +115,5 @@ class SharedRenewals(Generic[T]):
             finally:
                 for request in shared:
                     request.is_running = False
-            for request, error in zip(shared, errors, strict=True):
-                request.error, request.is_done, request.is_shared = error, True, len(shared) > 1
+            for request, failure in zip(shared, errors, strict=True):
+                request.error, request.is_done, request.is_shared = failure, True, len(shared) > 1
