@@ -123,6 +123,31 @@ def test_new_question_fails_while_a_call_of_the_session_waits(chat: Any, user_di
     assert "And Maria?" not in chat("show").out
 
 
+def test_resume_with_approve_all_leaves_the_waiting_calls_and_names_the_command(chat: Any, user_dir: Any) -> None:
+    chat("Pay Bo.", "--session", "bills", *user_dir.payer)
+    ended = chat("resume", "--approve", "all")
+
+    assert (ended.code, user_dir.paid) == (FAILED, [])
+    assert "--approve all applies to later calls only; decide them: chat resume bills" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--temperature", "NaN"), "temperature must be a finite number"),
+        (("--model", "completions:m", "--base-url", "nope"), "needs a URL like"),
+        (("--schema", ""), "--schema needs at least one field"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_a_usage_error(
+    chat: Any, user_dir: Any, words: tuple[str, ...], message: str
+) -> None:
+    ended = chat("Hello.", *user_dir.talker, *words)
+
+    assert (ended.code, ended.out) == (MISUSED, "")
+    assert message in ended.err
+
+
 def test_resume_exits_with_code_3_if_a_call_still_waits(chat: Any, user_dir: Any) -> None:
     chat("Pay Bo.", *user_dir.payer)
 

@@ -120,7 +120,8 @@ def test_wrong_file_is_a_usage_error(chat: Any, folder: Path, written: str | byt
     assert (ended.code, ended.out) == (MISUSED, "")
     assert message in ended.err
     listed = chat("templates")
-    assert (listed.code, "✖" in listed.out) == (0, True)
+    reason = ended.err.partition("cannot be used: ")[2].strip()
+    assert (listed.code, f"✖ {reason[:40]}" in listed.out) == (0, True)
 
 
 WRONG_USES = {

@@ -202,7 +202,8 @@ def ask(
         parts = build_parts(words, piped, files)
     known = _find_session(sessions, session, resume_last=resume_last)
     settings = resolve_settings(known, model_options, used)
-    model_options["schema"] = model_options["schema"] or used.schema
+    if model_options["schema"] is None:
+        model_options["schema"] = used.schema
     runner = build_runner(sessions, **cast("Any", model_options | settings))
     name = sessions.record_use(known.id if known else session, " ".join(words) or "piped in", settings)
     click.get_current_context().meta[_SESSION] = name
@@ -269,7 +270,15 @@ def resume(sessions: Sessions, /, session: str | None, **model_options: object) 
     runner = build_runner(sessions, **cast("Any", model_options | settings))
     sessions.record_use(known.id, known.title, settings)
     click.get_current_context().meta[_SESSION] = known.id
-    return _print_outcome(known.id, runner.resume(known.id), as_json=bool(model_options["as_json"]))
+    try:
+        outcome = runner.resume(known.id)
+    except PendingToolsError as error:
+        if model_options["approve"] != "all":
+            raise
+        name = shlex.quote(known.id)
+        msg = f"calls of this session wait: --approve all applies to later calls only; decide them: chat resume {name}"
+        raise click.ClickException(msg) from error
+    return _print_outcome(known.id, outcome, as_json=bool(model_options["as_json"]))
 
 
 @chat.group(

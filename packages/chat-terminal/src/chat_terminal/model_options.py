@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import click
-from chat_core import ChatOptions
+from chat_core import ChatOptions, UsageError
 from click.core import ParameterSource
 
 from chat_terminal.controlling_terminal import find_approver
@@ -138,7 +138,7 @@ def build_runner(
         plain: write the text of responses unchanged on a terminal too.
 
     Raises:
-        click.UsageError: a model or a tool does not exist, or a required value is missing.
+        click.UsageError: a model or a tool does not exist, a required value is missing, or a value is not allowed.
     """
     scopes = load_scopes(tools, approve)
     choice = parse_tool_choice(tool_choice, scopes)
@@ -146,11 +146,15 @@ def build_runner(
         max_tokens = _LOCAL_TOKENS
     if temperature is None and model == LOCAL:
         temperature = _LOCAL_TEMPERATURE
-    options = ChatOptions(temperature=temperature, max_tokens=max_tokens, tool_choice=choice)
+    try:
+        options = ChatOptions(temperature=temperature, max_tokens=max_tokens, tool_choice=choice)
+        built = build_model(model, base_url)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
     person = find_approver() if approve == "ask" else None
     output = None if schema is None else load_output(schema)
     screen = Screen(quiet=as_json, plain=plain, with_text=output is None)
-    return Runner(build_model(model, base_url), options, scopes, sessions, screen, user_may_decide, person, output)
+    return Runner(built, options, scopes, sessions, screen, user_may_decide, person, output)
 
 
 def choose_system_prompt(system: str | None, settings: Mapping[str, object]) -> str | None:

@@ -112,7 +112,7 @@ def templates(ctx: click.Context) -> int:
             try:
                 prompt = load_template(path.stem).prompt
             except click.UsageError as error:
-                prompt = f"✖ {error.format_message()}"
+                prompt = f"✖ {error.__cause__ or error.format_message()}"
             click.echo(f"{path.stem:16} {' '.join(prompt.split())[:60]}".rstrip())
     return 0
 
