@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -83,6 +84,7 @@ async def test_no_request_is_sent_before_a_stream_is_entered() -> None:
         ("hi", r"needs Messages or a Conversation, not 'hi': Messages\.from_user\('hi'\)"),
         (["hi"], r"needs Messages or a Conversation, not \['hi'\]$"),
         (None, r"needs Messages or a Conversation, not None$"),
+        (nullcontext(), r"needs Messages .*: open the conversation first, with `async with store\.open\(id\)"),
     ],
 )
 async def test_complete_and_stream_refuse_targets_that_are_no_conversations(target: object, sentence: str) -> None:

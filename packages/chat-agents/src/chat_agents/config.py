@@ -61,7 +61,7 @@ class AgentConfig:
         require_type("options", self.options, ChatOptions, "ChatOptions, such as ChatOptions(temperature=0)")
         require_type("retry", self.retry, Retry, "a Retry, such as Retry(3)")
         _require_timeout(self.tool_timeout)
-        require_items("observers", self.observers, Observer, "a tuple of observers, such as (LogObserver(),)")
+        require_items("observers", self.observers, Observer, "a tuple of observers, such as (LoggingObserver(),)")
         if self.retry.after_delivery:
             msg = "retry=Retry(after_delivery=True) would repeat text that the front end already shows: leave it False"
             raise UsageError(msg)

@@ -260,9 +260,9 @@ class AgentEngine:
             builder = builder.with_memory(memory, scope=scope_of)
         scopes, delegation = flow.scopes(), flow.delegation()
         tools = "a list of tool scopes, such as [ScopedCollection(tools, policy)]"
-        require_items(f"what scopes() of {flow.name!r} returns", scopes, ToolScope, tools)
+        require_items(f"the result of scopes() of {flow.name!r}", scopes, ToolScope, tools)
         if delegation is not None:
-            require_type(f"what delegation() of {flow.name!r} returns", delegation, Delegation, "a Delegation or None")
+            require_type(f"the result of delegation() of {flow.name!r}", delegation, Delegation, "a Delegation or None")
         for scope in scopes:
             builder = builder.with_scoped_tools(scope)
         background = None

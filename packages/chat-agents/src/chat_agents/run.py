@@ -274,7 +274,7 @@ def require_message(messages: Messages, message: object, interrupted: Withhold[P
         interrupted: the rule of the flow for interrupted calls.
 
     Raises:
-        PendingToolsError: a message was given, and calls wait or have been decided.
+        PendingToolsError: a message was given although calls wait, or were decided and have not run.
         UsageError: no message was given, and the conversation is empty.
     """
     if message is None:

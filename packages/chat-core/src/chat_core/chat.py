@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Generic, Never, Self, TypeAlias, cast, final
 
@@ -410,6 +411,8 @@ async def _close_model(model: object) -> None:
 def _require_run_arguments(method: str, messages: object, options: object) -> None:
     if not isinstance(messages, (Messages, Conversation)):
         hint = f": Messages.from_user({messages!r})" if isinstance(messages, str) else ""
+        if isinstance(messages, AbstractAsyncContextManager):
+            hint = ": open the conversation first, with `async with store.open(id) as conversation:`"
         msg = f"{method} needs Messages or a Conversation, not {messages!r}{hint}"
         raise UsageError(msg)
     _require_options(method, options)

@@ -126,7 +126,7 @@ async def _retry_or_blank(
     blank: Sequence[float],
     error: ChatError,
 ) -> Sequence[float]:
-    """Embed a text again that failed alone, unless the embedder refused it. Return zeros if it fails again."""
+    """Retry a text whose own request failed, unless the embedder refused it. Return zeros if it fails again."""
     if not isinstance(error, InvalidRequestError):
         # Raises during an outage, which must neither blank texts nor lead to a request for each of them.
         await embed_texts(uncached, [_ACCEPTED_TEXT])

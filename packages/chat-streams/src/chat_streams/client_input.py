@@ -430,7 +430,10 @@ class _Decisions:
         if not self._decider.may(wait):
             raise ClientInputError("forbidden", f"You are not allowed to decide on the call to {tool.name!r}.")
         if decision.shown is not None and decision.shown != wait.arguments:
-            msg = f"The arguments of {tool.name!r} differ from those shown. Load the conversation again."
+            msg = (
+                f"The arguments of {tool.name!r} differ from those shown. Load the conversation again. Send an edit in "
+                "its own field, such as edited_arguments."
+            )
             raise ClientInputError("conflict", msg)
         if any(tool is other for other, _ in self.checked):
             raise ClientInputError(

@@ -338,7 +338,9 @@ class ApprovalKeys:
             ConflictError: another change in the conversation could not be stored. Nothing was stored.
         """
         if not isinstance(messages := getattr(conversation, "messages", None), Messages):
-            raise argument_error("conversation", "an open conversation, such as of store.open(id)", conversation)
+            raise argument_error(
+                "conversation", "an open conversation, such as the one of store.open(id)", conversation
+            )
         # Conversations of stores without owners lack the attribute.
         owner = getattr(conversation, "owner", None)
         if choice == "approve":

@@ -60,7 +60,7 @@ class Redact(Protocol):
     """
 
     def __call__(self, error: ErrorT, /, *, received: bytes = b"") -> ErrorT:
-        """Remove the credentials from `error`, and return the error. `received` is the data at fault."""
+        """Remove the credentials from `error`, and return the error. `received` is the data that caused the error."""
         ...
 
 
