@@ -80,7 +80,12 @@ class Encodings:
         return None if self._others is None else self._others.get(key)
 
     def put(self, key: Hashable, data: bytes) -> None:
-        """Store the encoding for a cache key."""
+        """Store an encoding.
+
+        Args:
+            key: cache key, as for `Turn.encoded()`.
+            data: the encoding. It replaces an earlier encoding for the key.
+        """
         if self._data is None or key == self._key:
             self._key, self._data = key, data
         elif self._others is None:
