@@ -172,7 +172,6 @@ def read(document: str | bytes, make: MakeMessages) -> Messages:
     Raises:
         InvalidDocumentError: the document is malformed. Its `path` attribute shows the position.
         NewerVersionError: the document was written by a later version of this library.
-        UsageError: `document` is neither a string nor bytes.
     """
     require_type("document", document, (str, bytes, bytearray), "JSON as a string or bytes, as of to_json()")
     try:
@@ -191,8 +190,7 @@ def read(document: str | bytes, make: MakeMessages) -> Messages:
 
 def _parse_json(document: str | bytes) -> object:
     try:
-        # Field names repeat often and texts rarely, so caching texts would cost more than it saves.
-        return parse(document, cache_strings="keys")
+        return parse(document, cache_strings="keys")  # only field names repeat often enough to save time
     except (TypeError, ValueError):
         return loads(document)
 
