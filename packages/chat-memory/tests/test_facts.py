@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from chat_core.errors import UsageError
@@ -70,3 +71,9 @@ def test_a_statement_that_ends_before_it_begins_is_refused() -> None:
     time = datetime(2026, 1, 1, tzinfo=UTC)
     with pytest.raises(UsageError, match="valid_to must be after"):
         Statement("user", "likes", "tea", valid_from=time, valid_to=time)
+
+
+def test_the_error_for_a_name_that_is_no_string_describes_the_name() -> None:
+    number: Any = 5
+    with pytest.raises(UsageError, match=r"^subject must be a string, not 5$"):
+        Statement(number, "lives in", "Paris")

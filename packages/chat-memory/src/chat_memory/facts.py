@@ -64,8 +64,10 @@ def require_name(name: str, what: str) -> str:
         what: description of the value for the error message, such as "subject".
 
     Raises:
-        UsageError: the name is blank, or a database cannot store it.
+        UsageError: the name is not a string, is blank, or cannot be stored.
     """
+    if not isinstance(name, str):
+        raise argument_error(what, "a string", name)
     if not normalize(name).strip("_"):
         msg = f"{what} must not be blank, but is {name!r}"
         raise UsageError(msg)
