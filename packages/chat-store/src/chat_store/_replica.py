@@ -66,11 +66,9 @@ class _DurablePrefix:
 
     def last_turn(self) -> Turn:
         """Return the last durable turn."""
-        content, within = self._content, self._within
-        if not within:
-            content -= 1
-            within = len(self._messages[content].turns)
-        return self._messages[content].turns[within - 1]
+        if self._within:
+            return self._messages[self._content].turns[self._within - 1]
+        return self._messages[self._content - 1].turns[-1]
 
     def extend(self, turns: int) -> None:
         """Mark the next turns as durable.
@@ -486,10 +484,7 @@ class Replica:
 
 def _has_turn(messages: Messages, turn: Turn) -> bool:
     """Return whether messages contain a turn, compared by identity. Searches from the end."""
-    for index in range(len(messages) - 1, -1, -1):
-        if any(item is turn for item in reversed(messages[index].turns)):
-            return True
-    return False
+    return any(item is turn for index in range(len(messages) - 1, -1, -1) for item in reversed(messages[index].turns))
 
 
 @asynccontextmanager

@@ -41,13 +41,7 @@ from chat_core.messages._fields import (
     unknown_fields,
 )
 from chat_core.messages._metadata_codec import read_metadata, read_usage, write_metadata
-from chat_core.messages._part_codec import (
-    READERS,
-    read_text,
-    read_unknown,
-    write_simple_part,
-    write_text,
-)
+from chat_core.messages._part_codec import READERS, read_text, read_unknown, write_simple_part, write_text
 from chat_core.messages._quick import read_turn_fast
 from chat_core.messages._tool_codec import read_json_object, read_state, read_tool, write_tool
 from chat_core.messages.content import Content, Encodings, FinishReason, Part, Role, Turn

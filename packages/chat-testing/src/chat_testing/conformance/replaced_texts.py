@@ -49,15 +49,15 @@ def replace_text(reply: Reply, text: str, piece: str) -> tuple[Reply, str] | Non
     return None if replaced is None else (replaced, piece * count)
 
 
-def split_text(reply: Reply, text: str, halves: tuple[str, str]) -> Reply | None:
-    """Return a copy of a recorded response whose text consists of `halves`, each in a string of its own.
+def split_text(reply: Reply, text: str, pieces: tuple[str, str]) -> Reply | None:
+    """Return a copy of a recorded response whose text consists of two pieces, each in a string of its own.
 
-    The halves may end and begin with one half of a surrogate pair, which JSON writes as an escape.
+    The pieces may end and begin with one half of a surrogate pair, which JSON writes as an escape.
 
     Args:
         reply: the recorded response.
         text: the text of the response, or the text of the arguments of a call.
-        halves: the new texts.
+        pieces: the new texts.
 
     Returns:
         The response, or None if its text is not in several strings.
@@ -67,7 +67,7 @@ def split_text(reply: Reply, text: str, halves: tuple[str, str]) -> Reply | None
     def halve(parts: int) -> list[str]:
         nonlocal several
         several = parts > 1
-        return [*halves, *[""] * (parts - 2)]
+        return [*pieces, *[""] * (parts - 2)]
 
     replaced = _replace_strings(reply, text, halve)
     return replaced if several else None
@@ -103,7 +103,12 @@ def _field_of(reply: Reply, text: str) -> str:
 
 
 def chunks_with(reply: Reply, text: str) -> list[int]:
-    """Return the indices of the chunks that contain the text or a part of it, or an empty list for a binary format."""
+    """Return the indices of the chunks that contain a text or a part of it, or an empty list for a binary format.
+
+    Args:
+        reply: the recorded response.
+        text: a text of the response.
+    """
     if _is_aws(reply):
         return []
     found = [
