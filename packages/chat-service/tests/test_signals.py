@@ -103,7 +103,8 @@ async def test_sessions_that_this_process_executes_are_not_notified_in_an_interv
     async with anyio.create_task_group() as group:
         group.start_soon(signals.refresh, live.executes, 0.001)
         with anyio.fail_after(WAIT):
-            await two.wait(1)
+            await two.wait(0)
+            await two.wait(two.number)  # a whole interval has passed
             changes_during_the_run = one.changes
             live.end("one.2")
             await one.wait(0)
