@@ -168,6 +168,7 @@ class TurnsResultsRound(Toy):
 
     class Encoding(Encoder):
         def turn(self, role: str, turn: Turn) -> Items:
+            super().turn(role, turn)  # finds repeated ids
             said = [item for part in turn.parts for item in self.part(role, part)]
             rest = [item for tool in reversed(turn.tools) for item in (*self.result(tool), *self.beside(tool))]
             return [*said, *rest]
