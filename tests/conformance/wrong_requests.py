@@ -203,6 +203,7 @@ class GathersResults(Toy):
         def items(self, messages: Messages) -> Items:
             found: Items = []
             for content in messages:
+                self.turn(content.role, content.turns[-1])  # finds repeated ids
                 found += [item for part in content.parts for item in self.part(content.role, part)]
                 found += [item for tool in content.tools for item in (*self.result(tool), *self.beside(tool))]
             return found
