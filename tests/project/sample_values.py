@@ -77,7 +77,7 @@ from chat_openai import (
     RemoteMcp,
     Where,
 )
-from chat_pipeline import AgentRuntime, Pipelines, Schedule
+from chat_pipeline import AgentRuntime, Pipelines, Schedule, WorkflowFolder
 from chat_realtime import TalkInput, converse
 from chat_realtime.sessions import GeminiLive, OpenAIRealtime, RealtimeModel, RealtimeSession, connect
 from chat_responses import ResponsesBuilder, ResponsesProvider
@@ -181,6 +181,7 @@ KNOWN: Final[Mapping[Any, Callable[[], object]]] = {
     EventStream: lambda: EventStream(200, Headers(), _no_events()),
     DurableChats: lambda: DurableChats(MemoryStore(), {}, name="sample chats"),
     Pipelines: lambda: Pipelines(name="sample workflows"),
+    WorkflowFolder: lambda: WorkflowFolder(Pipelines(name="sample workflows"), Path()),
     AgentRuntime: lambda: AgentRuntime(MemoryStore(), {}),
     Schedule: lambda: Schedule("30 7 * * 1-5"),
     Inbox: lambda: Inbox(MemoryStore(), authenticate=_refuse, may_decide=owner_may_decide),

@@ -31,6 +31,7 @@ DEPENDENCY_PRIVATES: Final = {
 FAULT_INJECTION: Final = {
     "conformance/right_transport.py",
     "conformance/test_transport_wrong.py",
+    "conformance/wrong_transport_parsers.py",
     "crash/jobs_worker.py",
     "crash/nested_worker.py",
     "crash/store_worker.py",

@@ -174,7 +174,7 @@ class Arguments:
     def _read_arguments(self, arguments: Mapping[str, object]) -> dict[str, object]:
         try:
             text = _encode_arguments(arguments)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (AttributeError, TypeError, ValueError, RecursionError) as error:
             raise InvalidArgumentsError(model_texts.arguments_not_json(error)) from error
         try:
             return self._read(text)
