@@ -10,7 +10,7 @@ import re
 import zlib
 from copy import copy
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -38,8 +38,8 @@ class _Parses(Right):
 
         def parsing(sessions: PerEventLoop[LoopSession]) -> LoopSession:
             connector = aiohttp.TCPConnector(limit=0)
-            factory: partial[ResponseHandler] = partial(Handler, loop=asyncio.get_running_loop())
-            connector._factory = factory
+            factory = partial(Handler, loop=asyncio.get_running_loop())
+            connector._factory = cast("partial[ResponseHandler]", factory)
             return open_session(sessions, connector=connector)
 
         made._sessions._make = parsing
