@@ -66,17 +66,18 @@ class Encodings:
     Nearly all turns are encoded by one codec. A dict for one encoding would need more memory than the encoding.
     """
 
-    __slots__ = ("_data", "_key", "_others")
+    __slots__ = ("_first", "_others")
 
     def __init__(self) -> None:
-        self._key: Hashable = None
-        self._data: bytes | None = None
-        self._others: dict[Hashable, bytes] | None = None
+        # The key and its encoding are set in one step, because several threads may encode a turn at the same time.
+        self._first: tuple[Hashable, bytes] | None = None
+        self._others: Mapping[Hashable, bytes] | None = None
 
     def get(self, key: Hashable) -> bytes | None:
         """Return the encoding for a cache key, or None."""
-        if key == self._key:
-            return self._data
+        first = self._first
+        if first is not None and first[0] == key:
+            return first[1]
         return None if self._others is None else self._others.get(key)
 
     def put(self, key: Hashable, data: bytes) -> None:
@@ -86,12 +87,11 @@ class Encodings:
             key: cache key, as for `Turn.encoded()`.
             data: the encoding. It replaces an earlier encoding for the key.
         """
-        if self._data is None or key == self._key:
-            self._key, self._data = key, data
-        elif self._others is None:
-            self._others = {key: data}
+        first = self._first
+        if first is None or first[0] == key:
+            self._first = key, data
         else:
-            self._others[key] = data
+            self._others = {**(self._others or {}), key: data}
 
 
 @final

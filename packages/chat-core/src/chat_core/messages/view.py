@@ -93,8 +93,10 @@ class View:
             encoders: encoder of a turn for each role.
         """
         turns = self.turns
-        settled = self._settled.setdefault(key, [])
-        settled += Turn.settled_from(turns, len(settled), key, encoders)
+        known = self._settled.get(key, [])
+        # A new list, because another thread may encode the same view at the same time.
+        settled = [*known, *Turn.settled_from(turns, len(known), key, encoders)]
+        self._settled[key] = settled
         unsettled = [turn.encoded(key, encoders[role]) for role, turn in turns[len(settled) :]]
         return b",".join([*settled, *unsettled] if unsettled else settled)
 
