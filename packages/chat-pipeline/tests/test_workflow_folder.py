@@ -77,11 +77,12 @@ async def test_a_folder_that_does_not_exist_is_an_error(files: Files) -> None:
         (b"\xff\xfe[\0", "the file is not UTF-8"),
         (b"\0", "Invalid statement"),
         (b"x = " + b"9" * 5000, "a number has too many digits"),
+        (workflow(probe("one", more=f"timeout_secs = 0x{'f' * 4000}")).encode(), "not a number with too many digits"),
         (b"x = " + b"[" * 50_000, "nested more than 64 levels deep"),
         (b"#" * 1_100_000, "the file is larger than"),
         (b'[workflow]\nname = "test"\n[[workflow.tasks]]\nid = "one"\nrunt', "bad.toml:5: Expected '='"),
     ],
-    ids=["empty", "utf-16", "zeros", "digits", "deep", "large", "half"],
+    ids=["empty", "utf-16", "zeros", "digits", "hexadecimal", "deep", "large", "half"],
 )
 async def test_a_file_with_any_content_stops_neither_reload_nor_the_other_files(
     files: Files, content: bytes, problem: str

@@ -13,6 +13,8 @@ from test_workflow_file import BAD, GOOD
 
 HEAD: Final = '[workflow]\nname = "w"\n'
 PROBE: Final = '[[workflow.tasks]]\nid = "a"\nruntime = "probe"\n'
+HUGE: Final = f"0x{'f' * 4000}"
+"""A number that Python reads, but does not write in decimal."""
 
 
 def task(runtime: str, config: str, more: str = "") -> str:
@@ -37,6 +39,11 @@ WRONG: Final = {
     "dependency that is a text": (f'{HEAD}{PROBE}dependencies = "b"\n', 6, "must be a list of strings, not a string"),
     "attempts that are not whole": (f"{HEAD}{PROBE}retry_attempts = 1.5\n", 6, "an integer from 0 to 100, not 1.5"),
     "too many attempts": (f"{HEAD}{PROBE}retry_attempts = {10**12}\n", 6, "an integer from 0 to 100"),
+    "hexadecimal attempts": (f"{HEAD}{PROBE}retry_attempts = {HUGE}\n", 6, "not a number with too many digits"),
+    "octal delay": (f"{HEAD}{PROBE}retry_delay_ms = 0o{'7' * 5000}\n", 6, "not a number with too many digits"),
+    "binary time limit": (f"{HEAD}{PROBE}timeout_secs = 0b{'1' * 15000}\n", 6, "not a number with too many digits"),
+    "list of attempts": (f"{HEAD}{PROBE}retry_attempts = [{HUGE}]\n", 6, "not a number with too many digits"),
+    "network that is a number": (f"{HEAD}{PROBE}capabilities.network = {HUGE}\n", 6, "not a number with too many"),
     "delay without attempts": (f"{HEAD}{PROBE}retry_delay_ms = 5\n", 6, "no effect without 'retry_attempts'"),
     "endless time limit": (f"{HEAD}{PROBE}timeout_secs = inf\n", 6, "a number from 0.001 to 86400, not inf"),
     "time limit with a unit": (f'{HEAD}{PROBE}timeout_secs = "5m"\n', 6, "a number from 0.001 to 86400, not '5m'"),
@@ -91,7 +98,7 @@ def test_a_wrong_file_is_refused_with_its_line_and_a_hint(name: str) -> None:
 PIECES: Final = (
     '"', "'", "[", "]", "{", "}", "=", "\n", "\r", "\\", "#", ".", ",", "{{", "}}", "-1", "nan", "inf", "true", "1e400",
     "9" * 20, "9" * 5000, "2020-01-01", "07:00:00", '"""', "[[workflow.tasks]]\n", "[workflow]\n", "é", "\0",
-    "\ufeff", "\ud800",
+    "\ufeff", "\ud800", HUGE, f"timeout_secs = {HUGE}\n",
 )  # fmt: skip
 
 

@@ -18,12 +18,17 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Final, TextIO, final
 
 from chat_core import json
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
+
+if find_spec("wasmtime") is None:
+    _msg = "the runtime 'cpython' needs wasmtime: run pip install 'chat-pipeline[wasm]'"
+    raise SystemExit(_msg) if __name__ == "__main__" else UsageError(_msg)
 
 from chat_pipeline._compiled import compile_module, compiled_file, find_compiled, load_module
 from chat_pipeline._sandbox import Sandbox, WasmLimits
@@ -190,8 +195,13 @@ def _show_progress(ended: threading.Event, output: TextIO) -> None:
             return
 
 
-if __name__ == "__main__":
+def _execute_command() -> None:
+    """Print the digest, or end the process with the message of an error."""
     try:
         sys.stdout.write(f"{main()}\n")
-    except (UsageError, OSError) as failure:
-        sys.exit(str(failure))
+    except (UsageError, OSError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    _execute_command()

@@ -35,7 +35,7 @@ _NAME: Final = re.compile(r"[a-z0-9_-]{1,64}\Z")
 _EVENT: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _TASK_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 _TOML_LINE: Final = re.compile(r" \(at line (\d+), column \d+\)\Z| \(at end of document\)\Z")
-_LONG_NUMBER: Final = re.compile(r"[0-9][0-9_]{4000,}")
+_LONG_NUMBER: Final = re.compile(r"(?<![0-9_])[0-9][0-9_]{4000,}")
 _HINTS: Final = {
     "Invalid value": "; a text needs quotation marks",
     "Invalid statement": "; a line is a table such as [workflow], or KEY = VALUE",
@@ -231,7 +231,7 @@ class _Reader:
         types = (int,) if whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, types) or not low <= value <= high:
             kind = "an integer" if whole else "a number"
-            self._report((*at, key), f"{key!r} must be {kind} from {low:.10g} to {high:.10g}, not {value!r}")
+            self._report((*at, key), f"{key!r} must be {kind} from {low:.10g} to {high:.10g}, not {_describe(value)}")
             return default
         return value
 
@@ -296,7 +296,7 @@ class _Reader:
     def _read_flag(self, at: tuple[str | int, ...], table: Mapping[str, Any], key: str) -> bool:
         value = table.get(key, False)
         if not isinstance(value, bool):
-            self._report((*at, key), f"{key!r} must be true or false, not {value!r}")
+            self._report((*at, key), f"{key!r} must be true or false, not {_describe(value)}")
         return value is True
 
     def _find_runtime(self, at: tuple[str | int, ...], table: Mapping[str, Any]) -> Runtime | None:
@@ -397,6 +397,14 @@ def _iterate_values(value: object, path: tuple[str | int, ...] = ()) -> Iterator
             yield from _iterate_values(item, (*path, index))
     else:
         yield path, value
+
+
+def _describe(value: object) -> str:
+    """Return a value as it is written in an error."""
+    try:
+        return repr(value)
+    except ValueError:  # TOML allows hexadecimal numbers with more digits than Python writes in decimal
+        return "a number with too many digits"
 
 
 def _describe_type(value: object) -> str:
