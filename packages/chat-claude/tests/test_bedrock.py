@@ -22,9 +22,12 @@ from chat_core.errors import (
     StreamTruncatedError,
     UsageError,
 )
+from chat_core.messages import Text
 from chat_core.provider import NO_TOOLS
 from chat_core.testing import MockTransport
 from chat_core.transport import AwsEvents
+from chat_core.transport.values import Event
+from chat_core.wire.surrogates import SurrogateBuffer
 from chat_testing import Exchange, LoopbackServer
 
 pytestmark = pytest.mark.anyio
@@ -174,6 +177,41 @@ async def test_a_character_that_is_split_between_two_chunks_is_joined() -> None:
 
     assert decoder.feed(events) == [TextDelta("a "), TextDelta("\U0001f600 b")]
     assert decoder.partial().text == "a \U0001f600 b"
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False], ids=["chunks", "events"])
+def test_half_a_character_at_the_end_of_a_block_does_not_move_to_the_next_block(is_wrapped: bool) -> None:
+    events: list[dict[str, Any]] = [EVENTS[0]]
+    for index, text in enumerate(("end \ud83d", "B")):
+        events += [
+            {"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": text}},
+            {"type": "content_block_stop", "index": index},
+        ]
+    decoder = StreamDecoder("claude")
+    wrapped = AwsEvents().feed(b"".join(map(chunk, events)))
+    plain = [Event(event["type"], json.dumps(event).encode()) for event in events]
+
+    assert decoder.feed(wrapped if is_wrapped else plain) == [TextDelta("end "), TextDelta("B")]
+    assert decoder.partial().parts == (Text("end "), Text("B"))
+
+
+def test_an_event_is_searched_for_split_characters_only_if_it_may_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[object] = []
+    feed = SurrogateBuffer.feed
+
+    def search(buffer: SurrogateBuffer, event: object) -> object:
+        searched.append(event)
+        return feed(buffer, event)
+
+    monkeypatch.setattr(SurrogateBuffer, "feed", search)
+    halves = ["word", "\U0001f600", "a \ud83d", "\ude00 b", "word"]
+    deltas = [{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": t}} for t in halves]
+    decoder = StreamDecoder("claude")
+    decoder.feed(AwsEvents().feed(b"".join(map(chunk, [EVENTS[0], *deltas]))))
+
+    assert [event for event in searched if isinstance(event, dict) and "delta" in event] == deltas[2:4]
+    assert decoder.partial().text == "word\U0001f600a \U0001f600 bword"
 
 
 async def test_credentials_that_bedrock_quotes_are_redacted() -> None:

@@ -24,6 +24,22 @@ def test_half_character_that_is_not_completed_is_returned_in_its_place() -> None
     assert halves.feed([f"{LOW}a"]) == [f"{LOW}a"]
 
 
+@pytest.mark.parametrize("name", ["index", "output_index", "content_index", "summary_index"])
+def test_half_character_is_joined_only_with_text_of_the_same_part(name: str) -> None:
+    halves = SurrogateBuffer()
+
+    assert halves.feed({name: 0, "delta": {"text": f"a{HIGH}"}}) == {name: 0, "delta": {"text": "a"}}
+    assert halves.feed({name: 1, "delta": {"text": "b"}}) == {name: 1, "delta": {"text": "b"}}
+    assert halves.feed({name: 0, "delta": {"text": LOW}}) == {name: 0, "delta": {"text": OWL}}
+
+
+def test_index_of_any_type_is_accepted() -> None:
+    halves = SurrogateBuffer()
+
+    assert halves.feed({"index": [0], "text": HIGH}) == {"index": [0], "text": ""}
+    assert halves.feed({"index": [0], "text": LOW}) == {"index": [0], "text": OWL}
+
+
 @pytest.mark.parametrize("value", [None, 1, True, [], {"a": [{"b": "c"}]}])
 def test_value_without_a_half_character_is_unchanged(value: object) -> None:
     halves = SurrogateBuffer()

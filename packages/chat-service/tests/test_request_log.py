@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import logging
 import signal
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -26,6 +29,7 @@ from chat_store import MemoryStore
 from psycopg.conninfo import conninfo_to_dict
 from service_helpers import Client, Reply, build_service, scripted, serving, text_of
 from socket_helpers import open_socket
+from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +113,38 @@ async def test_the_events_of_a_stream_are_not_sent_through_the_middleware(
 
     assert text_of(events) == "It is well."
     assert [name for name in passed if name.startswith("http.")] == ["http.response.start"]
+
+
+class Connection:
+    """A connection of a server, whose method `send` the application calls. It refers to the scope of its request."""
+
+    def __init__(self) -> None:
+        self.scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
+        self.sent: list[Message] = []
+
+    async def receive(self) -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+
+async def test_a_request_is_freed_without_the_garbage_collector() -> None:
+    async def fail(scope: Scope, receive: Receive, send: Send) -> None:
+        raise ConnectionError
+
+    for app in (PlainTextResponse("well"), fail):
+        connection = Connection()
+        alive = weakref.ref(connection)
+        gc.disable()
+        try:
+            with suppress(ConnectionError):
+                await RequestLog(app)(connection.scope, connection.receive, connection.send)
+            assert [message["type"] for message in connection.sent][:1] == ["http.response.start"][: app is not fail]
+            del connection
+            assert alive() is None
+        finally:
+            gc.enable()
 
 
 async def test_every_response_has_an_id(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, log: Log) -> None:

@@ -135,7 +135,7 @@ def test_resume_with_approve_all_leaves_the_waiting_calls_and_names_the_command(
     ("words", "message"),
     [
         (("--temperature", "NaN"), "temperature must be a finite number"),
-        (("--model", "completions:m", "--base-url", "nope"), "needs a URL like"),
+        (("--model", "completions:m", "--base-url", "nope"), "Error: --base-url needs a URL such as http"),
         (("--schema", ""), "--schema needs at least one field"),
     ],
 )

@@ -55,10 +55,14 @@ BEDROCK_CHUNK: Final = "chunk"
 """Type of the events in which Bedrock wraps the events of the Messages API."""
 
 
-def unwrap_chunk(chunk: object) -> object:
-    """Return the event that a chunk of Bedrock contains in base64, or the chunk itself if it contains none."""
+def unwrap_chunk(chunk: object) -> bytes | None:
+    """Return the JSON of the event that a chunk of Bedrock contains in base64, or None if it contains none.
+
+    Raises:
+        ValueError: the text is not base64.
+    """
     data = mapping(chunk).get("bytes")
-    return loads_limited(base64.b64decode(data)) if isinstance(data, str) else chunk
+    return base64.b64decode(data) if isinstance(data, str) else None
 
 
 def _text_or_none(value: object) -> str | None:
@@ -74,8 +78,8 @@ def is_last(event: Event, /) -> bool:
         return False
     try:
         chunk = loads_limited(event.data)
-        if is_wrapped:
-            chunk = unwrap_chunk(chunk)
+        if is_wrapped and (inner := unwrap_chunk(chunk)) is not None:
+            chunk = loads_limited(inner)
     except ValueError:
         return False
     return is_object(chunk) and chunk.get("type") == STOP
@@ -163,8 +167,8 @@ class StreamDecoder(EventDecoder):
         """Implement `EventDecoder.take`: decode one event. Data that is not an object is ignored, except in errors."""
         if name in IGNORED_EVENTS:
             return
-        if name == BEDROCK_CHUNK:
-            chunk = self.surrogates.feed(unwrap_chunk(chunk))
+        if name == BEDROCK_CHUNK and (inner := unwrap_chunk(chunk)) is not None:
+            chunk = self.parse_data(inner)
         if chunk.__class__ is not dict:
             self._handle_non_object(chunk, name)
             return

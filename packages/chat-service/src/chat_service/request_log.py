@@ -79,6 +79,7 @@ class RequestLog:
             with self._traces.restore(trace):
                 await self._app(scope, receive, send_with_id)
         finally:
+            scope.pop(BODY_SEND, None)  # `send` may refer to the scope: without a cycle, a request is freed at once
             fields: dict[str, object] = {
                 "method": scope.get("method", "WEBSOCKET"),
                 "path": scope["path"],

@@ -11,7 +11,10 @@ from chat_store import Changes, ConversationStore
 from chat_store.watcher import ChangeWatcher
 
 REFRESH_SECONDS: Final = 15.0
-"""Interval in seconds in which followers read the state of their runs, even if the store reports no change."""
+"""Interval in seconds in which followers read the state of their runs, even if the store reports no change.
+
+Followers of a session are not refreshed while this process executes a run of the session.
+"""
 
 
 @final

@@ -18,7 +18,7 @@ import click
 from chat_core import ChatProvider, StreamProvider
 from chat_core.models import UnknownModelError
 from chat_core.provider import EmbeddingsProvider
-from chat_core.wire.connection import MissingKeyError
+from chat_core.wire.connection import MissingKeyError, without_secrets
 
 from chat_terminal.keys import KeyFile
 
@@ -52,6 +52,9 @@ def build_model(name: str, base_url: str | None = None) -> ChatProvider:
         raise click.UsageError(msg)
     if provider == COMPLETIONS and base_url is None:
         msg = "completions:NAME needs --base-url, such as http://localhost:8000/v1"
+        raise click.UsageError(msg)
+    if base_url is not None and "://" not in base_url:
+        msg = f"--base-url needs a URL such as http://localhost:8000/v1, not {without_secrets(base_url)!r}"
         raise click.UsageError(msg)
     if provider == "python":
         return _load_provider(model)

@@ -125,6 +125,18 @@ class EventDecoder(ABC):
         """
         return self.surrogates.feed(loads_limited(event.data))
 
+    def parse_data(self, data: bytes) -> object:
+        """Parse JSON that an event contains, such as its decoded base64, and join split characters as in events.
+
+        Raises:
+            ValueError: the data is not JSON.
+        """
+        try:
+            chunk: object = parse(data)
+        except ValueError:
+            return self.surrogates.feed(loads_limited(data))
+        return self.surrogates.feed(chunk) if self.surrogates.held else chunk
+
     def full_path(self, path: str) -> str:
         """Return the path from the root of the response to the field `path` of a `WrongShapeError`."""
         return path

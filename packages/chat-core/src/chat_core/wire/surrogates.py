@@ -15,6 +15,9 @@ Path = tuple[int | str, ...]
 MAX_DEPTH: Final = 32
 """Maximum nesting depth of the strings that are processed in an event."""
 
+INDEXES: Final = ("index", "output_index", "content_index", "summary_index")
+"""Fields of an event that identify the part of the response that its strings belong to."""
+
 
 @final
 class SurrogateBuffer:
@@ -28,15 +31,16 @@ class SurrogateBuffer:
     def feed(self, event: object) -> object:
         """Return an event with split surrogate pairs joined.
 
-        Buffered surrogates are prepended to the strings of the event. High surrogates at the end of a string are
-        buffered.
+        High surrogates at the end of a string are buffered, and prepended to the next string of the same field. Fields
+        of events that differ in one of `INDEXES` are different fields.
         """
-        return self._join_halves(event, (), hold=True)
+        part = str([event.get(name) for name in INDEXES]) if is_object(event) else ""
+        return self._join_halves(event, (part,), hold=True)
 
     def _join_halves(self, value: object, path: Path, *, hold: bool) -> object:
         if isinstance(value, str):
             return self._join_text(value, path, hold=hold)
-        if len(path) > MAX_DEPTH:
+        if len(path) > MAX_DEPTH + 1:  # the first item is no level
             return value
         if is_object(value):
             # No second half follows after the finish reason.
