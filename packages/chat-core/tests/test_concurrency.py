@@ -169,3 +169,8 @@ def test_equal_pauses_that_begin_at_different_times_end_at_the_same_time() -> No
     pauses = {now: aligned_pause(10, now) for now in (7.0, 7.25, 7.99)}
     assert {now + pause for now, pause in pauses.items()} == {17.0}
     assert all(9 <= pause <= 10 for pause in pauses.values())
+
+
+@pytest.mark.parametrize("seconds", [0, 0.0, -1])
+def test_no_interval_is_no_pause(seconds: float) -> None:
+    assert aligned_pause(seconds, 7.0) == 0

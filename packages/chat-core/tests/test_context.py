@@ -14,6 +14,8 @@ from chat_core import (
     FunctionCall,
     Messages,
     Summarize,
+    Summary,
+    Text,
     Tool,
     ToolCollection,
     Turn,
@@ -177,6 +179,51 @@ async def test_failed_summary_falls_back_to_a_window_with_a_warning(
     assert "no summary was made" in caplog.text
     assert response.usage == (Usage() if isinstance(answer, ServerError) else Usage(10, 5))
     assert messages.usage == response.usage
+
+
+def summarized_conversation(words: int) -> Messages:
+    """Return a conversation that begins with a summary of `words` times 100 tokens."""
+    messages = long_conversation(5).user("question")
+    view = messages.view()
+    messages.append("user", Turn([view.summary(WORDS * words, view.boundaries()[-1])], by="engine"))
+    messages.append("model", Turn([Text(f"answer {WORDS}")], finish_reason="stop"))
+    return messages.user("last question")
+
+
+def summaries(messages: Messages) -> list[str]:
+    return [part.text for turn in messages.turns for part in turn[1].parts if isinstance(part, Summary)]
+
+
+async def test_a_new_summary_may_have_the_size_of_the_summary_that_it_replaces() -> None:
+    model, messages = uncounted("done"), summarized_conversation(7)
+    before = messages.view().tokens
+    policy = Summarize(ScriptedProvider(WORDS * 7), before - 1, 800)
+    await ChatBuilder().with_model(model).with_context(policy).build().complete(messages)
+
+    assert summaries(messages) == [WORDS * 7, (WORDS * 7).strip()]
+    assert model.asked[0].turns[0][1].text.endswith('text"')
+    assert sent(model)[1:] == ["last question"]
+
+
+@pytest.mark.parametrize("words", [9, 12])
+async def test_a_summary_that_leaves_no_room_for_the_last_message_is_not_stored(words: int) -> None:
+    model, messages = uncounted("done"), summarized_conversation(9)
+    policy = Summarize(ScriptedProvider(WORDS * words), 980, 980)
+    with pytest.raises(ContextLengthError):
+        await ChatBuilder().with_model(model).with_context(policy).build().complete(messages)
+
+    assert summaries(messages) == [WORDS * 9]
+    assert len(model.asked) == 0
+
+
+async def test_no_summary_is_requested_if_the_last_message_alone_is_too_large() -> None:
+    writer, messages = ScriptedProvider("They spoke."), long_conversation(5).user(WORDS * 11)
+    chat = ChatBuilder().with_model(uncounted()).with_context(Summarize(writer, 1_000, 500)).build()
+    with pytest.raises(ContextLengthError, match="the last message"):
+        await chat.complete(messages)
+
+    assert writer.asked == []
+    assert summaries(messages) == []
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,14 @@ async def test_the_model_receives_the_summary_instead_of_the_first_turns(store: 
     assert [message["content"] for message in shown if message["role"] == "user"][:1] == ["message 0"]
 
 
+async def test_a_summary_may_be_longer_than_the_turns_that_are_kept(store: MemoryStore) -> None:
+    model, writer = ScriptedProvider(*[LONG * 2] * 8), ScriptedProvider(f"{SUMMARY}. " * 220)
+    async with serving(build(store, model, writer, keep=2_500)) as client, open_socket(client) as socket:
+        result = await compact(socket, await converse(socket, 8))
+
+    assert (result["success"], result["result"]["compacted"]) == (True, True), result
+
+
 @pytest.mark.parametrize(("messages", "force", "compacted"), [(3, False, False), (3, True, True), (1, True, False)])
 async def test_a_short_session_is_summarized_only_by_force(
     store: MemoryStore, messages: int, force: bool, compacted: bool

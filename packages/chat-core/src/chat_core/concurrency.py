@@ -55,9 +55,11 @@ def aligned_pause(seconds: float, now: float) -> float:
     """Return a pause of about `seconds`. Equal pauses of several tasks end at the same multiples of a tenth of it.
 
     Args:
-        seconds: the longest pause. The result is at least 0.9 of it.
+        seconds: the longest pause. The result is at least 0.9 of it, and 0 if `seconds` is not positive.
         now: the current time of any clock, in seconds.
     """
+    if seconds <= 0:
+        return 0
     step = seconds / 10
     return math.floor((now + seconds) / step) * step - now
 

@@ -16,7 +16,7 @@ from chat_core.arguments import argument_error, require_text
 from chat_core.errors import ChatError, ContextLengthError, InvalidResponseError, UsageError
 from chat_core.json import dumps
 from chat_core.messages import File, Messages, Part, Role, Text, Tool, Turn, View
-from chat_core.messages.token_estimate import estimate_text
+from chat_core.messages.token_estimate import estimate_text, estimate_turn
 from chat_core.messages.view import RESULT_CHARACTERS, elide_results, is_long
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS, CompletionProvider
@@ -175,10 +175,24 @@ class Summarize:
         """Return a summary to store, a shorter view, or `None` to keep the current view."""
         if size.tokens <= self.at and not size.refused:
             return None
-        keep = self.keep // 2 if size.refused else self.keep
+        return self.summarize(view, size, self.keep // 2 if size.refused else self.keep)
+
+    def summarize(self, view: View, size: ContextSize, keep: int) -> ContextChoice | Awaitable[ContextChoice]:
+        """Ask for a summary that reduces the view to about `keep` tokens, even if its size is below `at`.
+
+        If a request with a summary cannot have `at` tokens or fewer, the choice is that of `Window(at, keep)`.
+
+        Args:
+            view: the turns that the request would contain.
+            size: the size of the request.
+            keep: size in tokens to which the request is reduced, in place of the `keep` of this policy.
+
+        Raises:
+            ContextLengthError: the view cannot be reduced to `at` tokens.
+        """
         room = keep - (size.tokens - size.of_view) - SUMMARY_TOKENS
         offset = _first_fitting_offset(view, view.boundaries(summarized=True), room)
-        if offset is None:
+        if offset is None or self._room_for_summary(view, size, offset) < _estimate_summary(""):
             return _shorten_view(view, size, self.at, self.keep, self.result_characters)
         return self._request_summary(view, size, offset)
 
@@ -192,7 +206,7 @@ class Summarize:
             if turn.finish_reason not in {"stop", None} or not text:
                 msg = f"the model wrote no complete summary (finish reason: {turn.finish_reason})"
                 raise InvalidResponseError(msg, partial=turn)
-            if 0 <= (room := self._room_for_summary(view, size, offset)) < (tokens := estimate_text(text)):
+            if (room := self._room_for_summary(view, size, offset)) < (tokens := _estimate_summary(text)):
                 # A stored summary is part of the following requests, so none of them could be sent.
                 msg = f"the model wrote a summary of about {tokens} tokens, but at={self.at} leaves room for {room}"
                 raise InvalidResponseError(msg, partial=turn)
@@ -205,10 +219,20 @@ class Summarize:
         return Summarized(Turn([view.summary(text, offset)], by="engine", metadata=turn.metadata))
 
     def _room_for_summary(self, view: View, size: ContextSize, offset: int) -> int:
-        """Return how many tokens a summary of the turns before `offset` may have; negative if the rest does not fit."""
+        """Return how many tokens the turn with a summary of the turns before `offset` may have.
+
+        The number is negative if the turns from `offset` on do not fit.
+        """
         results = {tool.id for tool in view.tools_from(offset) if is_long(tool, self.result_characters)}
         rest = View(offset, elided=results | set(view.elided), result_characters=self.result_characters)
-        return min(self.at, size.tokens) - (size.tokens - size.of_view) - view.tokens_of(rest)
+        limit = self.at - (size.tokens - size.of_view)
+        if size.refused:  # the new view must be smaller, although its size is below `at`
+            limit = min(limit, view.tokens)
+        return limit - view.tokens_of(rest, summarized=True)
+
+
+def _estimate_summary(text: str) -> int:
+    return estimate_turn(Turn([Text(model_texts.summary(text))]))
 
 
 def _require_limits(name: str, at: int, keep: int) -> None:

@@ -95,8 +95,8 @@ def dump_bytes(value: object) -> bytes:
 def dump_checked(value: object) -> bytes:
     """Serialize a value that contains only JSON types, such as an encoded turn. Faster than `dump_bytes()`.
 
-    The bytes are those of `dump_bytes()`, except for the exponents of floats. An object of another type may be
-    converted instead of raising an error.
+    The bytes are those of `dump_bytes()`, except for how floats are written: `1e-05` may become `0.00001`. An object
+    of another type may be converted instead of raising an error.
     """
     try:
         return to_json(value, inf_nan_mode="constants")

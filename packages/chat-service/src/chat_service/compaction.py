@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import anyio
@@ -64,7 +64,8 @@ async def compact_session(
     keep = 1 if force else policy.keep
     await report(len(view.turns))
     try:
-        choice = replace(policy, at=keep, keep=keep)(view, ContextSize(before, exact=False, of_view=before))
+        size = ContextSize(before, exact=False, of_view=before)
+        choice = policy.summarize(view, size, keep) if before > keep else None
     except ContextLengthError:  # there is nothing before the last message
         choice = None
     if isinstance(choice, Awaitable):

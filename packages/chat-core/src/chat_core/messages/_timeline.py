@@ -171,9 +171,15 @@ class Timeline:
             tokens += sizes[place + 1] - sizes[place]
         return tokens + (estimate_turn(self._summaries[-1][1]) if self._summaries else 0)
 
-    def tokens_of(self, chosen: View) -> int:
-        """Return the estimated number of tokens in a view that a context policy may choose."""
-        saved = 0
+    def tokens_of(self, chosen: View, *, summarized: bool) -> int:
+        """Return the estimated number of tokens in a view that a context policy may choose.
+
+        Args:
+            chosen: the view to measure.
+            summarized: whether a new summary will replace the current one. Then, no summary is counted.
+        """
+        self._read_new_turns()
+        saved = estimate_turn(self._summaries[-1][1]) if summarized and self._summaries else 0
         for tool in self.tools_from(chosen.offset) if chosen.elided else ():
             if tool.id in chosen.elided:
                 turn = Turn([tool])

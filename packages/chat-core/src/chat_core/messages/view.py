@@ -123,11 +123,16 @@ class View:
         _require_offset(offset)
         return self._require_timeline.tokens_from(offset)
 
-    def tokens_of(self, chosen: View) -> int:
-        """Return the estimated number of tokens in a view that a policy may choose, such as `View(offset)`."""
+    def tokens_of(self, chosen: View, *, summarized: bool = False) -> int:
+        """Return the estimated number of tokens in a view that a policy may choose, such as `View(offset)`.
+
+        Args:
+            chosen: the view to measure.
+            summarized: whether a new summary will replace the current one. Then, no summary is counted.
+        """
         if not isinstance(chosen, View):
             raise argument_error("chosen", "a View, such as View(offset)", chosen)
-        return self._require_timeline.tokens_of(chosen)
+        return self._require_timeline.tokens_of(chosen, summarized=summarized)
 
     def count_before(self, offset: int) -> int:
         """Return the number of turns before `offset`, not counting turns that a rewind removed."""
