@@ -63,6 +63,20 @@ def test_a_file_that_is_no_module_is_not_compiled(source: Path, cache: Path) -> 
     assert list(cache.iterdir()) == []
 
 
+def test_nothing_is_compiled_into_a_folder_that_others_can_write(
+    source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_to_compile(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("wasmtime.Module.__init__", refuse_to_compile)
+    cache.mkdir()
+    cache.chmod(0o770)
+
+    with pytest.raises(UsageError, match="no other user may write it"):
+        compile_module(cache, source)
+
+
 def test_code_of_another_engine_is_not_loaded(source: Path, cache: Path) -> None:
     cache.mkdir(mode=0o700)
     file = compiled_file(cache, source)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from chat_core.errors import UsageError
-from chat_pipeline import WorkflowFileError, WorkflowFolder
+from chat_pipeline import Schedule, WorkflowFileError, WorkflowFolder
 from pipeline_world import PATIENCE, World, probe, running, wait_until, workflow
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +45,18 @@ class Files:
         return self.path / name
 
 
+def forbid(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Refuse to list a folder, also to the superuser."""
+    listed = Path.iterdir
+
+    def iterdir(path: Path) -> Iterator[Path]:
+        if path == folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+
+
 @pytest.fixture
 def files(world: World) -> Files:
     return Files(world)
@@ -68,6 +83,55 @@ async def test_a_folder_that_does_not_exist_is_an_error(files: Files) -> None:
     message = r"there is no folder '.*/workflow' for workflow files: create it, or correct the path"
     with pytest.raises(UsageError, match=message):
         WorkflowFolder(files.pipelines, files.path.with_name("workflow"))
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("x" * 5000, "cannot be read: File name too long"),
+        ("a.txt", "there is no folder"),
+    ],
+    ids=["long", "file"],
+)
+async def test_a_path_that_is_no_folder_is_an_error(files: Files, name: str, problem: str) -> None:
+    files.write("a.txt", "")
+    with pytest.raises(UsageError, match=problem):
+        WorkflowFolder(files.pipelines, files.path / name)
+
+
+async def test_a_folder_that_must_not_be_read_is_an_error(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid(monkeypatch, files.path)
+    with pytest.raises(UsageError, match="for workflow files cannot be read: Permission denied"):
+        files.open()
+
+
+async def test_a_folder_that_was_removed_keeps_its_workflows_and_is_reported(files: Files) -> None:
+    folder = files.open()
+    files.write("a.toml", workflow(probe("one")))
+    folder.reload()
+    added = folder.add_schedule("test", Schedule("0 7 * * *"))
+
+    moved = files.path.rename(files.path.with_name("moved"))
+    assert folder.reload()
+    assert not folder.reload()
+    assert (list(folder.workflows), folder.schedules) == (["test"], [added])
+    assert "the folder cannot be read: No such file or directory" in str(folder.errors["."])
+
+    moved.rename(files.path)
+    assert folder.reload()
+    assert not folder.reload()
+    assert (list(folder.workflows), dict(folder.errors)) == (["test"], {})
+
+
+async def test_schedules_that_cannot_be_read_remain(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = files.open()
+    files.write("a.toml", workflow(probe("one")))
+    added = folder.add_schedule("test", Schedule("0 7 * * *"))
+
+    forbid(monkeypatch, files.path / "schedules")
+    assert folder.reload()
+    assert folder.schedules == [added]
+    assert "the folder cannot be read: Permission denied" in str(folder.errors["."])
 
 
 @pytest.mark.parametrize(

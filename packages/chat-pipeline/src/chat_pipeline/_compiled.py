@@ -43,10 +43,11 @@ def compile_module(folder: Path, source: Path) -> str:
         source: the module.
 
     Raises:
-        UsageError: the module cannot be compiled.
+        UsageError: the module cannot be compiled, or another user can write the folder.
         OSError: a file cannot be read or written.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _require_private(folder)  # before the compilation, which can take minutes
     target = compiled_file(folder, source)
     try:
         data = bytes(wasmtime.Module(make_engine(), source.read_bytes()).serialize())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, final
@@ -32,6 +34,8 @@ from chat_pipeline.pipelines import Pipelines
 from chat_pipeline.schedule import Schedule
 
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
+_FOLDER: Final = "."
+"""The key of the error of the folder itself."""
 
 
 @final
@@ -47,16 +51,21 @@ class WorkflowFolder:
         now: the clock. It returns times with a time zone.
 
     Raises:
-        UsageError: the folder does not exist, or an argument has a wrong type.
+        UsageError: the folder does not exist or cannot be read, or an argument has a wrong type.
     """
 
     def __init__(self, pipelines: Pipelines, folder: Path | str, *, now: Callable[[], datetime] = utc_now) -> None:
         self._pipelines = pipelines
         require_path("folder", folder)
         self._folder = Path(folder)
-        if not self._folder.is_dir():
+        try:
+            self._list_files()
+        except (FileNotFoundError, NotADirectoryError) as error:
             msg = f"there is no folder {str(folder)!r} for workflow files: create it, or correct the path"
-            raise UsageError(msg)
+            raise UsageError(msg) from error
+        except OSError as error:
+            msg = f"the folder {str(folder)!r} for workflow files cannot be read: {os.strerror(error.errno or 0)}"
+            raise UsageError(msg) from error
         self._now = now
         self._texts: dict[str, bytes | None] = {}
         self._valid: dict[str, Workflow] = {}
@@ -71,7 +80,10 @@ class WorkflowFolder:
 
     @property
     def errors(self) -> Mapping[str, WorkflowFileError]:
-        """The errors of files whose current version is invalid, by file name. Their last valid version remains."""
+        """The errors of files whose current version is invalid, by file name. Their last valid version remains.
+
+        The error with the key `"."` means that the folder itself cannot be read.
+        """
         return dict(self._errors)
 
     @property
@@ -88,12 +100,20 @@ class WorkflowFolder:
     def reload(self) -> bool:
         """Read the changed files, and drop the workflows of removed files. Return whether anything changed.
 
-        An invalid file is reported in `errors`, and the last valid version of its workflow remains. Runs that have
+        An invalid file is reported in `errors`, and the last valid version of its workflow remains. If the folder
+        itself was removed or cannot be read, it is reported, and all workflows and schedules remain. Runs that have
         started keep the version with which they started.
         """
-        texts = self._read_files()
+        try:
+            texts = self._read_files()
+        except OSError as error:
+            known = _FOLDER in self._errors
+            message = f"the folder cannot be read: {os.strerror(error.errno or 0)}"
+            self._errors[_FOLDER] = WorkflowFileError(_FOLDER, [Problem(1, message)])
+            return not known
+        failed = self._errors.pop(_FOLDER, None)
         if texts == self._texts:
-            return False
+            return failed is not None
         for name in self._texts.keys() - texts.keys():
             self._valid.pop(name, None)
             self._added.pop(name, None)
@@ -114,10 +134,25 @@ class WorkflowFolder:
         self._texts = texts
         return True
 
+    def _list_files(self) -> list[Path]:
+        """Return the paths of the files.
+
+        Raises:
+            OSError: the folder, or the subfolder of the schedules, cannot be read.
+        """
+        found = sorted(path for path in self._folder.iterdir() if path.name.endswith(".toml"))
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found += sorted(path for path in (self._folder / SCHEDULES).iterdir() if path.name.endswith(".json"))
+        return found
+
     def _read_files(self) -> dict[str, bytes | None]:
-        """Return the content of each file by its name in the folder, or None for a file that cannot be read."""
+        """Return the content of each file by its name in the folder, or None for a file that cannot be read.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
         texts: dict[str, bytes | None] = {}
-        for path in (*sorted(self._folder.glob("*.toml")), *sorted(self._folder.glob(f"{SCHEDULES}/*.json"))):
+        for path in self._list_files():
             name = path.relative_to(self._folder).as_posix()
             try:
                 texts[name] = path.read_bytes()
