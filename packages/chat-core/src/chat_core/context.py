@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast, final
 
 from chat_core import model_texts
-from chat_core.arguments import argument_error, require_text
+from chat_core.arguments import argument_error, require_number, require_text, require_type
 from chat_core.errors import ChatError, ContextLengthError, InvalidResponseError, UsageError
 from chat_core.json import dumps
 from chat_core.messages import File, Messages, Part, Role, Text, Tool, Turn, View
@@ -189,7 +189,11 @@ class Summarize:
 
         Raises:
             ContextLengthError: the view cannot be reduced to `at` tokens.
+            UsageError: an argument has a wrong type.
         """
+        require_type("view", view, View, "a View, such as messages.view()")
+        require_type("size", size, ContextSize, "a ContextSize")
+        require_number("keep", keep)
         room = keep - (size.tokens - size.of_view) - SUMMARY_TOKENS
         offset = _first_fitting_offset(view, view.boundaries(summarized=True), room)
         if offset is None or self._room_for_summary(view, size, offset) < _estimate_summary(""):
