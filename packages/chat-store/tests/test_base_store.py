@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from chat_core import ChatBuilder, FinishReason, FunctionCall, ToolCollection
 from chat_core.errors import ConflictError, ConversationBusyError, LeaseLostError, UsageError
-from chat_core.messages import Approved, Messages
+from chat_core.messages import Approved, Messages, Tool, Turn
 from chat_core.testing import Answer, ScriptedProvider
 from chat_store import ConversationStore, MemoryStore, OpenConversation, UnknownConversationError
 from chat_store.sweep import sweep
@@ -202,3 +202,16 @@ async def test_a_response_withdrawn_by_the_provider_leaves_nothing_due(reason: F
             await chat.complete(conversation)
 
         assert await store.due() == []
+
+
+@pytest.mark.parametrize("texts", [["\ud83d\ude00"], ["\ud83d"], ["\ud83d\ude00\ud83d", "\ude00"]])
+async def test_messages_with_the_halves_of_an_emoji_are_saved_after_they_were_created(texts: list[str]) -> None:
+    messages = Messages.from_user(*texts)
+    tool = Tool(FunctionCall("pay", {}), id="pay")
+    tool.await_approval()
+    messages.append("model", Turn([tool]))
+    async with MemoryStore() as store:
+        id = await store.create(messages)
+        tool.approve(by="bo")
+        saved = await store.save(id, messages, revision=0)
+    assert isinstance(saved.messages.tool("pay").status, Approved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime
 from functools import partial
 from uuid import uuid4
@@ -266,6 +266,32 @@ async def test_a_locked_row_makes_a_write_time_out_and_loses_no_decision(databas
                     await conversation.claim()
             await conversation.save()
         assert isinstance((await store.load("a")).messages.tool("a").status, Approved)
+
+
+async def test_a_locked_row_does_not_delay_the_renewals_of_other_conversations(database: Database) -> None:
+    renewed: list[str] = []
+    before: list[str] = []
+    others_renewed = anyio.Event()
+    async with database.store(busy_seconds=BOUND) as store, AsyncExitStack() as stack:
+        runs = {name: await stack.enter_async_context(store.open(name)) for name in ("0", "a", "b")}
+        for run in runs.values():
+            await run.claim()
+
+        async def renew(name: str) -> None:
+            await runs[name].renew()
+            renewed.append(name)
+            if len(renewed) == len(runs) - 1:
+                others_renewed.set()
+
+        async with anyio.create_task_group() as group:
+            with database.holding(LOCKED):
+                for name in runs:
+                    group.start_soon(renew, name)
+                with anyio.move_on_after(20):
+                    await others_renewed.wait()
+                before += sorted(renewed)
+    assert before == ["0", "b"]
+    assert sorted(renewed) == ["0", "a", "b"]
 
 
 async def test_writers_of_one_conversation_are_serialized_from_their_first_read(database: Database) -> None:

@@ -13,7 +13,19 @@ from uuid import uuid4
 import psycopg
 import pytest
 from chat_core.errors import ConflictError, InvalidDocumentError, UsageError
-from chat_core.messages import File, FunctionCall, Messages, Part, Reasoning, Recalled, RecalledNote, Text, Tool, Turn
+from chat_core.messages import (
+    Approved,
+    File,
+    FunctionCall,
+    Messages,
+    Part,
+    Reasoning,
+    Recalled,
+    RecalledNote,
+    Text,
+    Tool,
+    Turn,
+)
 from chat_core.usage import Metadata, Usage
 from chat_store import FileConversation, Job, MemoryStore, SqliteStore
 from chat_store._redaction import REDACTED, SMALLEST_TEXT
@@ -295,3 +307,21 @@ async def test_a_redacted_call_still_shows_the_model_whether_it_may_have_acted(
     async with FileConversation.open(path) as stored:
         assert ("may have taken effect" in stored.messages.tool("ask").result_text()) is may_have_acted
         assert stored.messages.usage == usage
+
+
+@pytest.mark.parametrize("target", [0, 2, "pay"])
+async def test_a_decision_made_before_a_redaction_is_saved_after_it(target: int | str) -> None:
+    messages = conversation()
+    open_call = Tool(FunctionCall("refund", {}), id="refund")
+    open_call.await_approval()
+    messages.append("model", Turn([open_call]))
+    async with MemoryStore() as store:
+        id = await store.create(messages)
+        snapshot = await store.load(id)
+        await store.redact(id, target, **WHO)
+        snapshot.messages.tool("refund").approve(by="bo")
+        saved = await store.save(id, snapshot.messages, revision=snapshot.revision)
+        redacted = await store.load(id)
+    assert isinstance(saved.messages.tool("refund").status, Approved)
+    assert isinstance(redacted.messages.tool("refund").status, Approved)
+    assert REDACTED in redacted.messages.to_json()

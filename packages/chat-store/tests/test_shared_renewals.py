@@ -17,7 +17,7 @@ from chat_core.errors import ChatError, LeaseLostError
 from chat_store import MemoryStore, SqliteStore
 from chat_store._backend import WriteTransaction
 from chat_store._base_store import BaseStore
-from chat_store._shared_renewals import SharedRenewals
+from chat_store._shared_renewals import MAX_LEASES, SharedRenewals
 from chat_store.memory import MemoryBackend
 from chat_store.sqlite import SqliteBackend
 from chat_store.testing._fixtures import Clock
@@ -150,6 +150,34 @@ async def test_a_task_that_asyncio_cancels_waits_for_the_transaction_that_uses_i
     assert leases.transactions == [["a", "b"]]
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_next_transaction_does_not_use_the_lease_of_a_cancelled_task() -> None:
+    leases = Leases()
+    renewals = SharedRenewals(leases.renew)
+    leases.may_end.clear()
+    with anyio.fail_after(20):
+        tasks = [asyncio.create_task(renewals.renew(name)) for name in ("a", "b", "c")]
+        await leases.until_in_use("c")
+        tasks[1].cancel()
+        tasks[2].cancel()
+        await anyio.wait_all_tasks_blocked()
+        tasks.append(asyncio.create_task(renewals.renew("d")))
+        await anyio.wait_all_tasks_blocked()
+        tasks[0].cancel()
+        await anyio.wait_all_tasks_blocked()
+        leases.may_end.set()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(item) for item in found] == [*[asyncio.CancelledError] * 3, type(None)]
+    assert leases.transactions == [["a", "b", "c"], ["d"]]
+
+
+async def test_many_renewals_are_divided_into_several_transactions() -> None:
+    leases = Leases()
+    with anyio.fail_after(20):
+        assert await renew_all(SharedRenewals(leases.renew), *map(str, range(2 * MAX_LEASES + 1))) == {}
+    assert [len(names) for names in leases.transactions] == [MAX_LEASES, MAX_LEASES, 1]
+
+
 async def test_event_loops_do_not_wait_for_the_transactions_of_each_other() -> None:
     leases = Leases()
     renewals = SharedRenewals(leases.renew)
@@ -177,9 +205,9 @@ class Counting(MemoryBackend):
         self.renewed: list[list[str]] = []
 
     @contextmanager
-    def lease_transaction(self) -> Generator[Callable[[str], WriteTransaction]]:
+    def lease_transaction(self, *, is_shared: bool) -> Generator[Callable[[str], WriteTransaction]]:
         names: list[str] = []
-        with super().lease_transaction() as transaction:
+        with super().lease_transaction(is_shared=is_shared) as transaction:
 
             def part(id: str) -> WriteTransaction:
                 names.append(id)

@@ -219,11 +219,15 @@ class Backend(JobStorage, Protocol):
         """Return a context manager for a write transaction. It commits on exit, or rolls back if the block raises."""
         ...
 
-    def lease_transaction(self) -> AbstractContextManager[Callable[[str], WriteTransaction]]:
+    def lease_transaction(self, *, is_shared: bool) -> AbstractContextManager[Callable[[str], WriteTransaction]]:
         """Return a context manager for a transaction that writes the leases of several conversations.
 
         The function that it provides returns the part of the transaction for a conversation. Its writes are not
         reported to subscribers.
+
+        Args:
+            is_shared: whether the transaction writes more than one lease. It then waits only briefly for a locked row,
+                and raises `TimeoutError`, so that the rows that it has locked do not stay locked.
         """
         ...
 

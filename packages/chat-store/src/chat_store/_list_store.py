@@ -318,7 +318,7 @@ class ListStore:
                 except ChatError as error:
                     errors.setdefault(id(log), error)
 
-            with self._backend.lease_transaction() as transaction:
+            with self._backend.lease_transaction(is_shared=len(logs) > 1) as transaction:
                 # Transactions that lock several rows lock them in the same order.
                 for log in sorted(logs, key=lambda log: log.state.id):
                     note_error(log, lambda log: log.write_lease(transaction(log.state.id)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar, final
+from typing import Final, Generic, TypeAlias, TypeVar, final
 from weakref import WeakKeyDictionary
 
 from anyio import Lock
@@ -13,6 +13,9 @@ from chat_core.concurrency import finish
 from chat_core.errors import ChatError
 
 T = TypeVar("T")
+
+MAX_LEASES: Final = 50
+"""Maximum number of leases that share a transaction, because their rows stay locked until it ends."""
 Renew: TypeAlias = Callable[[Sequence[T]], Awaitable[Sequence[ChatError | None]]]
 """A function that renews leases in one transaction, and returns the error of each lease or `None`.
 
@@ -61,7 +64,7 @@ class _Requests(Generic[T]):
 
 @final
 class SharedRenewals(Generic[T]):
-    """Renewals of leases. Renewals that are requested until a transaction begins share it.
+    """Renewals of leases. Renewals that are requested until a transaction begins share it, up to `MAX_LEASES`.
 
     Several event loops may use one object. They do not share transactions.
 
@@ -89,11 +92,11 @@ class SharedRenewals(Generic[T]):
         try:
             await self._renew_together(request, requests)
         except BaseException:
+            requests.items.remove(request)  # the next transaction must not use the item
             if request.is_running:  # the transaction of another task uses the item until it ends
                 await finish(requests.wait)
             raise
-        finally:
-            requests.items.remove(request)
+        requests.items.remove(request)
         error: ChatError | OSError | None = request.error
         if isinstance(error, OSError) and request.is_shared:
             (error,) = await self._renew([item])
@@ -104,7 +107,8 @@ class SharedRenewals(Generic[T]):
         async with requests.renewing:
             if own.is_done:
                 return
-            shared = [request for request in requests.items if not request.is_done]
+            others = [request for request in requests.items if request is not own and not request.is_done]
+            shared = [own, *others[: MAX_LEASES - 1]]
             errors: Sequence[ChatError | OSError | None]
             for request in shared:
                 request.is_running = True

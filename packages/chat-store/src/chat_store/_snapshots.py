@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from chat_core.errors import ConflictError, ConversationBusyError, UsageError
-from chat_core.messages import Messages, Role, Tool, Turn
+from chat_core.messages import Messages, Role, Text, Tool, Turn
 
 from chat_store._entries import Batch, NewTurn, ToolRevision, changed_grants, collect_changes, outermost_tools
 from chat_store._log import StaleToolError
 from chat_store._managed_log import ManagedLog
+from chat_store._redaction import REDACTED
 from chat_store._replica import Replica
 from chat_store._store_log import StoreLog
 from chat_store.jobs import Job
@@ -64,11 +65,22 @@ def _changes_since(base: Messages, messages: Messages) -> Batch:
 
 
 def _begin_alike(stored: Sequence[tuple[Role, Turn]], turns: Sequence[tuple[Role, Turn]]) -> bool:
-    """Return whether `turns` begin with turns of the same roles and texts as `stored`."""
+    """Return whether `turns` begin with turns of the same roles and texts as `stored`, except for redacted texts."""
     if len(turns) < len(stored):
         return False
     pairs = zip(stored, turns, strict=False)
-    return all(role == other and turn.text == saved.text for (role, turn), (other, saved) in pairs)
+    return all(role == other and _has_text(saved, turn.text) for (role, saved), (other, turn) in pairs)
+
+
+def _has_text(saved: Turn, text: str) -> bool:
+    """Return whether a stored turn has a text, or is redacted, so that its text is not known any more."""
+    is_redacted = any(isinstance(part, Text) and part.text == REDACTED for part in saved.parts)
+    return saved.text == text or is_redacted or _join_surrogates(saved.text) == _join_surrogates(text)
+
+
+def _join_surrogates(text: str) -> str:
+    """Join surrogate pairs to characters, as writing and reading the text as JSON does."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def apply_changes(

@@ -143,8 +143,9 @@ class MemoryBackend:
         self._notifiers.notify()
 
     @contextmanager
-    def lease_transaction(self) -> Generator[Callable[[str], WriteTransaction]]:
+    def lease_transaction(self, *, is_shared: bool) -> Generator[Callable[[str], WriteTransaction]]:
         """Implement `Backend.lease_transaction()`."""
+        del is_shared  # the transaction locks all rows at once
         transactions: dict[str, _Transaction] = {}
         with self._writing:
             yield lambda id: transactions.setdefault(id, _Transaction(self._all.get(id)))

@@ -91,6 +91,9 @@ _SNAPSHOT = r"\d{1,20}:\d{1,20}:[\d,]*"
 _LISTEN_SECONDS = 0.1
 """Seconds for which the listening thread waits for a notification before it checks whether to stop."""
 
+_SHARED_LOCK_TIMEOUT = 100
+"""Milliseconds for which a transaction with several leases waits for a locked row, while its own rows stay locked."""
+
 
 class PostgresStore(BaseStore):
     """A `ConversationStore` in PostgreSQL, shared by any number of machines.
@@ -165,9 +168,11 @@ class PostgresBackend:
         self._pid = os.getpid()
         channel = _quote_identifier(f"chat_{sha256(schema.encode()).hexdigest()[:16]}")
         self._listen, self._notify = b"LISTEN " + channel, b"; NOTIFY " + channel
+        lock_timeout = max(1, round(busy_seconds * 1000))
+        self._shared_lock_timeout = min(lock_timeout, _SHARED_LOCK_TIMEOUT)
         settings = {
             b"search_path": _quote_identifier(schema),
-            b"lock_timeout": b"%d" % max(1, round(busy_seconds * 1000)),
+            b"lock_timeout": b"%d" % lock_timeout,
             b"idle_in_transaction_session_timeout": b"%d" % (MAX_IDLE_TRANSACTION * 1000),
         }
         # The settings are sent with every transaction, because a pooler may share the server connection with others.
@@ -204,9 +209,9 @@ class PostgresBackend:
             self.committer.commit(connection, self._notify if transaction.changed else b"")
 
     @contextmanager
-    def lease_transaction(self) -> Generator[Callable[[str], WriteTransaction]]:
+    def lease_transaction(self, *, is_shared: bool) -> Generator[Callable[[str], WriteTransaction]]:
         """Implement `Backend.lease_transaction()`."""
-        with self._pool.connection(self._begin_write) as connection:
+        with self._pool.connection(self._begin_shared if is_shared else self._begin_write) as connection:
             yield partial(PostgresTransaction, connection, clock=self._clock, changing=True)
             self.committer.commit(connection, b"")
 
@@ -317,6 +322,9 @@ class PostgresBackend:
 
     def _begin_write(self) -> bytes:
         return b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE" + self._settings + self._durable_setting
+
+    def _begin_shared(self) -> bytes:
+        return self._begin_write() + b"; SET LOCAL lock_timeout = %d" % self._shared_lock_timeout
 
     @contextmanager
     def _watch(self, stop: threading.Event) -> Generator[Callable[[], bool]]:

@@ -228,8 +228,9 @@ class SqliteBackend:
             yield _Transaction(connection, id)
 
     @contextmanager
-    def lease_transaction(self) -> Generator[Callable[[str], WriteTransaction]]:
+    def lease_transaction(self, *, is_shared: bool) -> Generator[Callable[[str], WriteTransaction]]:
         """Implement `Backend.lease_transaction()`."""
+        del is_shared  # the transaction locks the whole file
         with self._pool.write(self.committer.commit) as connection:
             yield partial(_Transaction, connection)
 
