@@ -27,6 +27,8 @@ IMPORTED_BY_OTHERS = {
 }
 """Packages that only a dependency imports: httpcore declares sniffio only for trio, but imports it at each lock, and
 `chat_core.model()` imports the vendors of the terminal."""
+NOT_BUILDERS = {"MissingKeyError", "without_secrets"}
+"""Names of `chat_core.wire.connection` that build no model."""
 WITHOUT_HTTP = {"chat-core", "chat-realtime"}
 """Packages whose models need no HTTP transport: the sessions of chat-realtime use WebSocket connections."""
 PRIVATE_PARTS = {"chat-core": {"anyio"}, "chat-mcp-tools": {"mcp"}, "chat-transport-httpx": {"httpcore", "httpx"}}
@@ -69,9 +71,7 @@ def imported(package: Package) -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module.split(".")[0])
                 # Its builders load the default transport by name; a wheel that offers one brings the transport.
-                builds = node.module == "chat_core.wire.connection" and [a.name for a in node.names] != [
-                    "MissingKeyError"
-                ]
+                builds = node.module == "chat_core.wire.connection" and {a.name for a in node.names} - NOT_BUILDERS
                 names |= {"chat_transport_httpx"} if builds and package.name not in WITHOUT_HTTP else set()
     names -= {package.import_name, *sys.stdlib_module_names}
     own = {other.import_name: other.name for other in PACKAGES}
