@@ -36,8 +36,9 @@ class _NewIds(Encoder, ABC):
     def ids(self, ids: list[str]) -> list[str]: ...
 
     def turn(self, role: str, turn: Turn) -> Items:
+        super().turn(role, turn)  # finds repeated ids
         said = [item for part in turn.parts for item in self.part(role, part)]
-        ids = self.ids([tool.call_id or tool.id for tool in turn.tools])
+        ids = self.ids([self.id_of(tool) for tool in turn.tools])
         results: Items = []
         for tool, id_ in zip(turn.tools, ids, strict=True):
             results += [*({**item, "of": id_} for item in self.result(tool)), *self.beside(tool)]
