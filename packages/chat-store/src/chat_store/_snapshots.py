@@ -73,7 +73,7 @@ def _begin_alike(stored: Sequence[tuple[Role, Turn]], turns: Sequence[tuple[Role
 
 
 def _has_text(saved: Turn, text: str) -> bool:
-    """Return whether a stored turn has a text, or is redacted, so that its text is not known any more."""
+    """Return whether a stored turn has this text. A redacted turn matches, because its original text is unknown."""
     is_redacted = any(isinstance(part, Text) and part.text == REDACTED for part in saved.parts)
     return saved.text == text or is_redacted or _join_surrogates(saved.text) == _join_surrogates(text)
 

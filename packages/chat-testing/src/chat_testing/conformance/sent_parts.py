@@ -79,7 +79,12 @@ def _contains(value: object, wanted: object) -> bool:
 
 
 def _is_raw(sent: object, text: object) -> bool:
-    """Return whether `sent` has the value itself where `text`, which is equal otherwise, has its JSON text."""
+    """Return whether a request contains the JSON value at a place where the request of the text contains a string.
+
+    Args:
+        sent: a request, or a part of it, for a history with the value as a `Structured` part.
+        text: the same part of the request for a history with the value as text.
+    """
     if is_object(sent) and is_object(text):
         return sent.keys() == text.keys() and any(_is_raw(sent[name], text[name]) for name in text)
     if is_list(sent) and is_list(text):

@@ -443,7 +443,7 @@ async def result_ids(subject: Subject) -> None:
 
 
 async def _require_ids_of_calls_without_ids(subject: Subject, tape: Tape) -> None:
-    """Fail if a call to which no id was assigned is sent without an id, or its result with another one."""
+    """Fail if a call that came without an id is sent without one, or if its result is sent with another id."""
     tape, id_ = replace(tape, calls=tape.calls[:1]), tape.calls[0].id
     nameless = replace(tape, calls=tuple([FunctionCall(call_.name, call_.arguments) for call_ in tape.calls]))
     known, sent = [await _capture_next_requests(subject, each) for each in (tape, nameless)]
@@ -454,7 +454,7 @@ async def _require_ids_of_calls_without_ids(subject: Subject, tape: Tape) -> Non
 
 
 async def _require_different_ids(subject: Subject, tape: Tape | None) -> None:
-    """Fail if two calls of a turn to which the server assigned one id are sent with one id."""
+    """Fail if the provider sends two calls of a turn with the same id. The server had given both calls this id."""
     if tape is None:
         return
     id_ = tape.calls[0].id
