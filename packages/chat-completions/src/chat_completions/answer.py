@@ -313,36 +313,47 @@ class Answer:
 
     def _read_tool_calls(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
         """Add the complete or partial tool calls in the field `tool_calls`."""
-        for position, item in enumerate(require_list(value, "tool_calls")):
-            path = f"tool_calls[{position}]"
-            entry = require_object(item, path)
+        for position, entry in enumerate(require_list(value, "tool_calls")):
+            if not is_object(entry):
+                raise WrongShapeError(f"tool_calls[{position}]", "an object")  # noqa: EM102 - a path
             # Some servers send both forms of a call, one of them empty.
-            kind = require_text(entry.get("type") or "", f"{path}.type")
-            custom = entry.get("custom") if kind == "custom" or not entry.get("function") else None
-            function = require_object(custom or entry.get("function") or {}, f"{path}.function")
+            kind, function = entry.get("type") or "", entry.get("function")
+            custom = entry.get("custom") if kind == "custom" or not function else None
             if custom or kind == "custom":
                 kind = "custom" if custom else ""
-            self._read_call(entry, function, path, kind, out)
+            self._read_call(entry, custom or function or {}, kind, out, position)
 
     def _read_function_call(self, value: object, _piece: MessageFields, out: list[Delta]) -> None:
         """Add the single tool call in the older `function_call` field."""
         function = require_object(value, "function_call")
         if function.get("name") or function.get("arguments"):
-            self._read_call({"index": "function_call"}, function, "function_call", "", out)
+            self._read_call({"index": "function_call"}, function, "", out)
 
-    def _read_call(self, entry: Json, function: Json, path: str, kind: str, out: list[Delta]) -> None:
-        name = require_text(function.get("name") or "", f"{path}.function.name")
-        id_ = require_text(entry.get("id") or "", f"{path}.id")
-        text = _arguments_text(function.get("input") if kind == "custom" else function.get("arguments"))
+    def _read_call(self, entry: Json, function: Json, kind: str, out: list[Delta], position: int | None = None) -> None:
+        """Add a complete call, or a fragment of one.
+
+        Args:
+            entry: the call, with its id and index.
+            function: name and arguments of the call.
+            kind: the type of the call, or an empty string.
+            out: the list to which an event is appended.
+            position: position in `tool_calls`; `None` for the field `function_call`.
+        """
+        id_ = entry.get("id") or ""
+        name: Any = function.get("name") or "" if is_object(function) else None
+        if not name.__class__ is id_.__class__ is kind.__class__ is str:
+            raise _wrong_call(kind, function, name, position)
+        text: Any = function.get("input" if kind == "custom" else "arguments")
+        if text.__class__ is not str:
+            text = _arguments_text(text)
         call = self._calls.place(entry.get("index"), id_, name, text)
         if call is None:
             return
         first = not call.name
         call.add_fragment(id_, name, text, kind)
-        for key, item in entry.items():
-            if key not in CALL_KEYS and item is not None:
-                call.extra_fields[key] = item
-        if text or (first and name):
+        if not CALL_KEYS.issuperset(entry):
+            call.extra_fields |= {key: item for key, item in entry.items() if key not in CALL_KEYS and item is not None}
+        if (text or (first and name)) and not self._whole:  # nobody reads the events of a complete response
             out.append(ToolCallDelta(text, call.index, name if first else None, call.id if first else None))
 
     # --- Other fields --------------------------------------------------------------------------------------
@@ -438,10 +449,18 @@ CONCATENATED_FIELDS: Final = frozenset({"text", "summary", "data"})
 CALL_KEYS: Final = frozenset({"id", "index", "type", "function", "custom"})
 
 
+def _wrong_call(kind: object, function: object, name: object, position: int | None) -> WrongShapeError:
+    """Return the error that names the first field of a call that has the wrong type."""
+    path = "function_call" if position is None else f"tool_calls[{position}]"
+    if not isinstance(kind, str):
+        return WrongShapeError(f"{path}.type", "a string")
+    if not is_object(function):
+        return WrongShapeError(f"{path}.function", "an object")
+    return WrongShapeError(f"{path}.id" if isinstance(name, str) else f"{path}.function.name", "a string")
+
+
 def _arguments_text(value: object) -> str:
-    """Return the received arguments of a tool call as JSON text, because some servers send an object instead."""
-    if isinstance(value, str):
-        return value
+    """Return received arguments that are not a string as JSON text, because some servers send an object."""
     if not value:
         return ""  # null, or an empty list for an empty object
     if is_object(value):

@@ -75,7 +75,7 @@ class Call:
         self.kind: str = ""
         self.extra_fields: Json = {}
         self._length = 0
-        self._nesting = _Nesting()
+        self._nesting: _Nesting | None = None
         self._scanned = 0
 
     def add_fragment(self, id: str, name: str, text: str, kind: str) -> None:
@@ -104,6 +104,8 @@ class Call:
         """
         if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
             return False
+        if self._nesting is None:
+            self._nesting = _Nesting()
         for text in self.arguments[self._scanned :]:
             self._nesting.feed(text)
         self._scanned = len(self.arguments)

@@ -18,7 +18,7 @@ from chat_core.events import TextDelta
 from chat_core.messages import FinishReason, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
-from chat_core.usage import Metadata
+from chat_core.usage import new_metadata
 from chat_core.wire.event_decoder import SKIP, EventDecoder
 from chat_core.wire.shapes import (
     WrongShapeError,
@@ -390,7 +390,7 @@ class StreamDecoder(EventDecoder):
             extra["logprobs"] = {name: tokens for name, tokens in self._logprobs.items() if tokens}
         if self._alternatives:
             extra["choices"] = self._alternative_fields()
-        metadata = Metadata(self.provider, self._model, self._id, self._finish, read_usage(self._usage), extra)
+        metadata = new_metadata(self.provider, self._model, self._id, self._finish, read_usage(self._usage), extra)
         over = self.done or self._finish is not None
         return Turn(parts, finish_reason=finish if over else None, metadata=metadata)
 

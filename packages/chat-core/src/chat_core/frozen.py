@@ -1,4 +1,4 @@
-"""Read-only JSON objects and arrays.
+"""Read-only JSON objects and arrays, and a fast way to create frozen dataclasses.
 
 `FrozenDict` and `FrozenList` are subclasses of dict and list, so that JSON encoders, pydantic and comparisons accept
 them. Every method that would change an instance raises `TypeError`. Shallow and deep copies are ordinary dicts and
@@ -55,6 +55,23 @@ class FrozenList(list[ItemT], Generic[ItemT]):
 
 _FINAL = frozenset({str, int, float, bool, type(None), FrozenDict, FrozenList})
 """Types of values that are immutable or already frozen."""
+
+
+def mutable_twin(frozen: type) -> Any:  # noqa: ANN401 - instances are given the class `frozen`
+    """Return a class with the slots of a frozen dataclass, whose instances are mutable.
+
+    The `__init__` of a frozen dataclass calls `object.__setattr__` for each field, which takes five times as long as
+    filling a mutable object. Python allows the assignment of `__class__` between classes with the same slots:
+
+        instance = twin()
+        instance.name = name
+        instance.__class__ = frozen
+
+    Args:
+        frozen: a dataclass with `frozen=True` and `slots=True`. Its `__post_init__` is not called.
+    """
+    return type(frozen.__name__, (), {"__slots__": frozen.__slots__})  # type: ignore[attr-defined]
+
 
 _put_item: Any = list.__setitem__
 _put_member: Any = dict.__setitem__

@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import cast, final
+from typing import Any, cast, final
+
+from chat_core.frozen import mutable_twin
 
 _INTEGER = frozenset({int})
 _TEXT = frozenset({str, type(None)})
@@ -58,7 +60,7 @@ class Usage:
             return self
         if self is NO_USAGE:
             return other
-        return Usage(
+        return new_usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.cache_read_tokens + other.cache_read_tokens,
@@ -164,6 +166,51 @@ class Metadata:
 
     def with_duration(self, seconds: float) -> Metadata:
         """Return a copy with the duration of the model call."""
-        return Metadata(
-            self.provider, self.model, self.id, self.finish_reason, self.usage, self.extra, self.unread, seconds
+        duration = seconds if _is_duration(seconds) else None
+        return new_metadata(
+            self.provider, self.model, self.id, self.finish_reason, self.usage, self.extra, duration, self.unread
         )
+
+
+_UsageTwin = mutable_twin(Usage)
+_MetadataTwin = mutable_twin(Metadata)
+
+
+def new_usage(
+    input_tokens: int, output_tokens: int, cache_read_tokens: int, cache_write_tokens: int, reasoning_tokens: int
+) -> Usage:
+    """Create a `Usage` from counts that are integers and not negative. They are not checked."""
+    instance: Any = _UsageTwin()
+    instance.input_tokens = input_tokens
+    instance.output_tokens = output_tokens
+    instance.cache_read_tokens = cache_read_tokens
+    instance.cache_write_tokens = cache_write_tokens
+    instance.reasoning_tokens = reasoning_tokens
+    instance.__class__ = Usage
+    usage: Usage = instance
+    return usage
+
+
+def new_metadata(  # noqa: PLR0917 - in the order of the fields
+    provider: str | None,
+    model: str | None,
+    id: str | None,
+    finish_reason: str | None,
+    usage: Usage,
+    extra: Mapping[str, object],
+    duration: float | None = None,
+    unread: Mapping[str, object] | None = None,
+) -> Metadata:
+    """Create a `Metadata` from values of the right types. They are not checked."""
+    instance: Any = _MetadataTwin()
+    instance.provider = provider
+    instance.model = model
+    instance.id = id
+    instance.finish_reason = finish_reason
+    instance.usage = usage
+    instance.extra = extra
+    instance.unread = unread
+    instance.duration = duration
+    instance.__class__ = Metadata
+    metadata: Metadata = instance
+    return metadata

@@ -40,7 +40,7 @@ from chat_core.errors import (
 from chat_core.events import NestedEvent, ToolData, ToolProgress, ToolResult, ToolStarted
 from chat_core.messages import Content, Running, Tool
 from chat_core.response import Paused
-from chat_core.tools.context import ToolContext
+from chat_core.tools.context import ToolContext, new_context
 from chat_core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class ToolPass(Generic[PauseT]):
             return
         if self._deliver_events:
             self._mailbox.put(ToolStarted(tool))
-        context = ToolContext(
+        context = new_context(
             tool.id,
             running.attempt,
             tool.idempotency_key,

@@ -8,12 +8,12 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from chat_core import model_texts
 from chat_core.arguments import argument_error, require_optional_text
 from chat_core.errors import IllegalTransitionError, PendingToolsError, UsageError
-from chat_core.frozen import MAX_DEPTH, freeze
+from chat_core.frozen import MAX_DEPTH, freeze, mutable_twin
 from chat_core.json import dumps, is_deeper
 from chat_core.messages.parts import File
 from chat_core.messages.status import (
@@ -25,6 +25,7 @@ from chat_core.messages.status import (
     Pending,
     Refuser,
     Rejected,
+    Running,
     Suspended,
     ToolEvent,
     ToolStatus,
@@ -36,8 +37,41 @@ if TYPE_CHECKING:
     from chat_core.messages.messages import Messages
     from chat_core.messages.tool import Tool
 
+_RunningTwin = mutable_twin(Running)
+_CompletedTwin = mutable_twin(Completed)
+
 _MOST_LEVELS = 1000
 """Maximum nesting depth of stored arguments. Earlier versions accepted deeper arguments than this version."""
+
+
+def new_running(attempt_id: str, attempt: int, started_at: datetime, inner: Messages | None, of: str | None) -> Running:
+    """Create the status of an attempt whose steps are stored before their effects, without checking `attempt`."""
+    instance: Any = _RunningTwin()
+    instance.attempt_id = attempt_id
+    instance.attempt = attempt
+    instance.started_at = started_at
+    instance.inner = inner
+    instance.extra = None
+    instance.write_ahead = inner is not None
+    instance.of = of
+    instance.__class__ = Running
+    running: Running = instance
+    return running
+
+
+def new_completed(
+    result: object, files: tuple[File, ...], data: tuple[Data, ...], state: Mapping[str, object] | None
+) -> Completed:
+    """Create the same value as `Completed(result, files, data=data, state=state)`, but faster."""
+    instance: Any = _CompletedTwin()
+    instance.result = result
+    instance.files = files
+    instance.extra = None
+    instance.data = data
+    instance.state = state
+    instance.__class__ = Completed
+    completed: Completed = instance
+    return completed
 
 
 def retried(status: ToolStatus) -> ToolStatus:

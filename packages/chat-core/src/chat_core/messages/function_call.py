@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from inspect import isroutine
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 from typing_extensions import TypeForm, TypeVar
 
 from chat_core import model_texts
 from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
-from chat_core.frozen import FrozenDict, freeze
+from chat_core.frozen import FrozenDict, freeze, mutable_twin
 from chat_core.json import FLAT_TYPES, dumps, is_finite, loads_limited
 from chat_core.messages.parts import Extra, Opaque, Recalled
 from chat_core.messages.status import Decision
@@ -96,7 +96,7 @@ class FunctionCall:
         return FunctionCall, tuple([getattr(self, item.name) for item in fields(self)])
 
     @classmethod
-    def parse(cls, name: str, raw: str, *, opaque: Opaque | None = None) -> Self:
+    def parse(cls, name: str, raw: str, *, opaque: Opaque | None = None) -> FunctionCall:
         """Create a call from the text of a model's arguments. `problem` describes a parse error.
 
         Empty text and `null` mean no arguments: some servers send them for functions without parameters.
@@ -117,7 +117,7 @@ class FunctionCall:
         try:
             value: Any = loads_limited(raw)
             if value.__class__ is dict and FLAT_TYPES.issuperset(map(type, value.values())):
-                return cls(name, FrozenDict(value), raw=raw, opaque=opaque)  # most calls, without further checks
+                return _new_call(name, FrozenDict(value), raw, opaque)  # most calls, without further checks
             if not is_finite(value):
                 json.dumps(value, allow_nan=False)
         except ValueError as error:
@@ -171,3 +171,20 @@ class FunctionCall:
             context: information about the call.
         """
         return FunctionCall(self.name, arguments, id, self.text, self.problem, self.opaque, context, self.extra)
+
+
+_CallTwin = mutable_twin(FunctionCall)
+
+
+def _new_call(name: str, arguments: FrozenDict[str, object], raw: str, opaque: Opaque | None) -> FunctionCall:
+    """Create the same value as `FunctionCall(name, arguments, raw=raw, opaque=opaque)`, but faster."""
+    instance: Any = _CallTwin()
+    instance.name = name
+    instance.arguments = arguments
+    instance.id = ""
+    instance.raw = raw
+    instance.opaque = opaque
+    instance.problem = instance.context = instance.extra = None
+    instance.__class__ = FunctionCall
+    call: FunctionCall = instance
+    return call

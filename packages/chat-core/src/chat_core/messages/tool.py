@@ -302,7 +302,7 @@ class Tool:
         from_outside = not isinstance(self._status, Running) and values.awaits_outcome(self._status)
         if from_outside:
             values.require_in_time(self, at, "result")
-        self._transition(ToolEvent.COMPLETE, Completed(value, files, data=data, state=change))
+        self._transition(ToolEvent.COMPLETE, values.new_completed(value, files, data, change))
         if from_outside or by is not None:
             self._record_decision("complete", by, values.now_or_aware(at), note)
 
@@ -411,7 +411,7 @@ class Tool:
         attempt = self.attempts if isinstance(status, Suspended) else self.attempts + 1
         inner = getattr(status, "inner", None) or inner
         at, of = values.now_or_aware(at), values.approver_of(status)
-        running = Running(random_ids[:32], attempt, at, inner, write_ahead=inner is not None, of=of)
+        running = values.new_running(random_ids[:32], attempt, at, inner, of)
         self._transition(event, running)
         self.attempts = attempt
         if not self.idempotency_key:
