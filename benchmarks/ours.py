@@ -105,8 +105,8 @@ class Ours:
             "parser": _parser(parsed_chunks()),
             **{work: _parser(big_chunks(work)) for work in ("big1", "big10")},
         }
-        own = {"read": _read, "write": _write, "stored10": self._stored_loop, "streamed10": self._streamed_loop}
-        return plain | parsing | own
+        stored = {"read": _read, "write": _write, "resume": self._resume, "stored10": self._stored_loop}
+        return plain | parsing | stored | {"streamed10": self._streamed_loop}
 
     def _call(self) -> Slot:
         async def slot() -> None:
@@ -163,6 +163,15 @@ class Ours:
 
         async def slot() -> None:
             require((await self._looping.complete(messages)).text)
+
+        return slot
+
+    def _resume(self) -> Slot:
+        document = history(STORED).to_json()
+
+        async def slot() -> None:
+            for _ in range(DOCUMENTS):
+                require((await self._chat.complete(Messages.from_json(document))).text)
 
         return slot
 

@@ -74,7 +74,7 @@ class Raw:
         plain = {"call": self._call, "stream": self._one_stream, "crowd": self._crowd, "one": self._one_of_it}
         loops = dict.fromkeys(HISTORY, self._loop)
         deltas = dict.fromkeys(DELTAS, self._deltas)
-        return plain | loops | deltas | {"read": self._read, "write": self._write}
+        return plain | loops | deltas | {"read": self._read, "write": self._write, "resume": self._resume}
 
     async def _post(self, path: str, body: Body) -> Body:
         answer = await self._client.post(f"{self._base}/{path}", json=body)
@@ -146,6 +146,16 @@ class Raw:
         async def slot() -> None:
             for _ in range(DOCUMENTS):
                 require(json.dumps(messages))
+
+        return slot
+
+    def _resume(self) -> Slot:
+        document = json.dumps(raw_history(STORED))
+
+        async def slot() -> None:
+            for _ in range(DOCUMENTS):
+                answer = await self._post(PATHS["completions"], {"model": "bench", "messages": json.loads(document)})
+                require(WHOLES["completions"](answer))
 
         return slot
 

@@ -424,6 +424,14 @@ ROWS: Final = (
         most_us=2.5,
     ),
     Row(
+        "resume",
+        "a request on a history of 1,000 messages that is read from JSON before it",
+        "resume",
+        "request",
+        None,
+        ours=("chat", "chat-httpx", "chat-aiohttp"),
+    ),
+    Row(
         "checkpoints",
         "a checkpoint for every step of a tool call, SQLite and PostgreSQL",
         "checkpoints",

@@ -63,6 +63,7 @@ UNITS: Final[Mapping[str, int]] = {
     "router": 1,
     "read": STORED * DOCUMENTS,
     "write": STORED * DOCUMENTS,
+    "resume": DOCUMENTS,
     **{name: steps + 1 for name, steps in STEPS.items()},
 }
 """Number of calls, events or requests in one slot, by name of the work."""

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 from chat_core.errors import UnsupportedPartError
-from chat_core.messages import Embedding, File, Opaque, Part, Text
-from chat_core.wire.parts import file_url, own_data, unsupported_part
+from chat_core.messages import Embedding, File, Opaque, Part, Reasoning, Text, Turn
+from chat_core.wire.parts import file_url, own_data, sole_text, unsupported_part
 
 
 def test_own_data_returns_opaque_data_of_the_same_provider_only() -> None:
@@ -11,6 +11,13 @@ def test_own_data_returns_opaque_data_of_the_same_provider_only() -> None:
     assert own_data(opaque, "ours") == {"a": 1}
     assert own_data(opaque, "theirs") == {}
     assert own_data(None, "ours") == {}
+
+
+def test_sole_text_is_the_text_of_a_turn_without_any_other_content() -> None:
+    assert sole_text(Turn([Text("a")])) == "a"
+    assert sole_text(Turn([Text("")])) == ""
+    others = [[], [Text("a"), Text("b")], [Text("a", Opaque("p", {}))], [Reasoning("a")]]
+    assert [sole_text(Turn(parts)) for parts in others] == [None] * 4
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from chat_core.messages import File, Messages, Tool, Turn, View
 from chat_core.options import ChatOptions
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations, require_request
 from chat_core.wire.instructions import instruction_turns
+from chat_core.wire.parts import sole_text
 from chat_core.wire.shapes import Json
 
 from chat_claude.options import Cache, ClaudeOptions, Dialect, McpServer, NativeTool
@@ -250,6 +251,9 @@ class _Encoder:
         self.key = dialect.turn_key if form != "system" else f"{dialect.turn_key}\x1fsystem"
 
     def __call__(self, turn: Turn) -> bytes:
+        # The API rejects blank texts. A text for the `system` field is a block and not a message.
+        if (text := sole_text(turn)) is not None and text.strip() and self._form != "system":
+            return _encode_message(MESSAGE_ROLES[self._form], [{"type": "text", "text": text}])
         return self._encode_turn(turn, None)
 
     def encode_marked(self, turn: Turn, ttl: str) -> bytes:
@@ -265,8 +269,11 @@ class _Encoder:
             add_cache_point(blocks, ttl)
         if self._form == "system":
             return b",".join([dump_checked(block) for block in blocks])
-        return _encode_message("user" if self._form == "user" else "system", blocks)
+        return _encode_message(MESSAGE_ROLES[self._form], blocks)
 
+
+MESSAGE_ROLES: Final = {"user": "user", "model": "assistant", "system message": "system"}
+"""The role of a message by the form of its turn."""
 
 Turns: TypeAlias = list[tuple[_Encoder, Turn]]
 
@@ -277,15 +284,17 @@ def _encode_message(role: str, blocks: list[Json]) -> bytes:
 
 
 def _encode_model_turn(turn: Turn, provider: str, ttl: str | None) -> bytes:
-    waiting = [tool.id for tool in turn.tools if not tool.resolved]
-    if waiting:
+    if not turn.settled:
+        waiting = [tool.id for tool in turn.tools if not tool.resolved]
         msg = f"cannot send a request with pending tool calls ({', '.join(waiting)}): decide or cancel them first"
         raise PendingToolsError(msg, waiting)
     blocks, results = model_blocks(turn, provider)
     if ttl is not None:
         add_cache_point(results or blocks, ttl)
-    messages = [_encode_message("assistant", blocks), _encode_message("user", results)]
-    return b",".join([message for message in messages if message])
+    message = _encode_message("assistant", blocks)
+    if not results:
+        return message
+    return b",".join([data for data in (message, _encode_message("user", results)) if data])
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------

@@ -16,10 +16,11 @@ from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations, require_request
 from chat_core.wire.instructions import instruction_text, instruction_turns, leading_system_turns
+from chat_core.wire.parts import sole_text
 from chat_core.wire.strict import requires_all, strict_schema
 
 from chat_completions.options import CompletionsOptions, Dialect
-from chat_completions.parts import join_messages, model_messages, plain_message
+from chat_completions.parts import join_messages, model_messages, plain_message, wire_role
 
 EXTRAS: Final = (
     "frequency_penalty",
@@ -147,10 +148,12 @@ class _encoder:  # noqa: N801 - used like a function
         self._dialect = dialect
 
     def __call__(self, turn: Turn) -> bytes:
+        if (text := sole_text(turn)) is not None:
+            return dump_checked({"role": wire_role(self._role, self._dialect), "content": text})
         if self._role != "model":
             return dump_checked(plain_message(self._role, turn, self._dialect))
-        waiting = [tool.id for tool in turn.tools if not tool.resolved]
-        if waiting:
+        if not turn.settled:
+            waiting = [tool.id for tool in turn.tools if not tool.resolved]
             msg = f"the tool calls {', '.join(waiting)} are pending: decide or cancel them before the next request"
             raise PendingToolsError(msg, waiting)
         return dump_checked(model_messages(turn, self._dialect))[1:-1]  # a list, without its brackets

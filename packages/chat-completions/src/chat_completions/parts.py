@@ -49,6 +49,18 @@ AUDIO_FORMATS: Final = {
 """The values of `input_audio.format` by MIME type. For other types the subtype is used."""
 
 
+def wire_role(role: Role, dialect: Dialect) -> str:
+    """Return the role in the messages of the API for the role of a turn.
+
+    Args:
+        role: the role of the turn.
+        dialect: the request format of the server.
+    """
+    if role == "system":
+        return dialect.system_role
+    return "assistant" if role == "model" else "user"
+
+
 def plain_message(role: Role, turn: Turn, dialect: Dialect) -> Json:
     """Encode a system or user turn as one message.
 
@@ -60,7 +72,7 @@ def plain_message(role: Role, turn: Turn, dialect: Dialect) -> Json:
     Raises:
         UnsupportedPartError: the API cannot represent a part.
     """
-    message: Json = {"role": dialect.system_role if role == "system" else "user"}
+    message: Json = {"role": wire_role(role, dialect)}
     parts: list[Json] = []
     for part in turn.parts:
         if isinstance(part, ProviderPart):
@@ -176,9 +188,10 @@ def model_messages(turn: Turn, dialect: Dialect) -> list[Json]:
     ids = wire_ids(turn, dialect)
     messages = [message.build(ids)]
     files: list[Json] = []
-    for tool, call_id in zip(turn.tools, ids, strict=True):
+    for tool, call_id in zip(message.calls, ids, strict=True):
         messages.append({"role": "tool", "tool_call_id": call_id, "content": tool.result_text()})
-        files += [file_part(file, dialect) for file in tool.result_files]
+        if tool.result_files:
+            files += [file_part(file, dialect) for file in tool.result_files]
     if files:
         # Tool messages of this API only contain text, so files that tools return follow in a user message.
         messages.append({"role": "user", "content": files})
@@ -220,21 +233,21 @@ def _shorten_call_id(id_: str, dialect: Dialect, *, own: bool) -> str:
 class _AssistantMessage:
     """Builder for the assistant message that represents the parts of a model turn."""
 
-    __slots__ = ("_calls", "_dialect", "_fields", "_images", "_parts")
+    __slots__ = ("_dialect", "_fields", "_images", "_parts", "calls")
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._fields: Json = {}
         self._parts: list[Json] = []
-        self._calls: list[Tool] = []
         self._images: list[object] = []
+        self.calls: list[Tool] = []
 
     def add(self, part: Part) -> None:
         if isinstance(part, Text):
             if "transcript_of" not in own_data(part.opaque, self._dialect.provider):
                 self._parts.append(content_part(part, self._dialect))
         elif isinstance(part, Tool):
-            self._calls.append(part)
+            self.calls.append(part)
         elif isinstance(part, Reasoning):
             self._add_reasoning(part)
         elif isinstance(part, ProviderPart):
@@ -247,17 +260,18 @@ class _AssistantMessage:
     def build(self, ids: Sequence[str]) -> Json:
         message: Json = {"role": "assistant"}
         # Content may be null only if the message has calls, a refusal or audio. Otherwise it is an empty string.
-        empty = not self._parts and (self._calls or "refusal" in self._fields or "audio" in self._fields)
+        empty = not self._parts and (self.calls or "refusal" in self._fields or "audio" in self._fields)
         message["content"] = None if empty and self._dialect.null_content else _encode_content(self._parts)
-        message |= self._fields
-        if self._calls and self._dialect.reasoning_required:
+        if self._fields:
+            message |= self._fields
+        if self.calls and self._dialect.reasoning_required:
             # The call came from another model or without reasoning. The server rejects an empty string.
             message["reasoning_content"] = message.get("reasoning_content") or " "
         if self._images:
             message["images"] = self._images
-        if self._calls:
+        if self.calls:
             message["tool_calls"] = [
-                _encode_call(tool, call_id, self._dialect) for tool, call_id in zip(self._calls, ids, strict=True)
+                _encode_call(tool, call_id, self._dialect) for tool, call_id in zip(self.calls, ids, strict=True)
             ]
         return message
 
@@ -317,6 +331,8 @@ def _encode_image(file: File, data: Mapping[str, object]) -> Json:
 
 
 def _encode_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
+    if tool.call.opaque is None:
+        return {"id": call_id, "type": "function", "function": {"name": tool.name, "arguments": tool.call.text}}
     data = own_data(tool.call.opaque, dialect.provider)
     extra_fields = {key: value for key, value in data.items() if key != "type"}
     if data.get("type") == "custom":

@@ -20,6 +20,7 @@ from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, NamedTool
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations, require_request
 from chat_core.wire.instructions import instruction_turns
+from chat_core.wire.parts import sole_text
 from chat_core.wire.shapes import Json, is_mapping
 
 from chat_gemini.options import Dialect, GeminiOptions
@@ -164,20 +165,23 @@ class _TurnEncoder:
         self._dialect = dialect
 
     def __call__(self, turn: Turn) -> bytes:
+        # Empty texts are not sent. A system turn becomes parts of one field and not a message.
+        if (text := sole_text(turn)) and self._role != "system":
+            return dump_checked({"role": self._role, "parts": [{"text": text}]})
         if self._role == "system":
             return _join_json(system_parts(turn, self._dialect))
         if self._role == "user":
             content = user_content(turn, self._dialect)
             return b"" if content is None else dump_checked(content)
-        waiting = [tool.id for tool in turn.tools if not tool.resolved]
-        if waiting:
+        if not turn.settled:
+            waiting = [tool.id for tool in turn.tools if not tool.resolved]
             msg = f"cannot send a request with pending tool calls ({', '.join(waiting)}): decide or cancel them first"
             raise PendingToolsError(msg, waiting)
         return _join_json(model_contents(turn, self._dialect))
 
 
 def _join_json(items: Sequence[Json]) -> bytes:
-    return b",".join([dump_bytes(item) for item in items])
+    return b",".join([dump_checked(item) for item in items])
 
 
 # --- Tools --------------------------------------------------------------------------------------------------

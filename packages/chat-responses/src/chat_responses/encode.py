@@ -19,14 +19,14 @@ from chat_core.messages.content import ROLES
 from chat_core.options import ChatOptions, join_instructions
 from chat_core.provider import OutputSchema, ToolDeclarations, require_request
 from chat_core.wire.instructions import instruction_text, instruction_turns, leading_system_turns
-from chat_core.wire.parts import own_data
+from chat_core.wire.parts import own_data, sole_text
 from chat_core.wire.shapes import Json, mapping
 from chat_core.wire.strict import strict_schema
 
 from chat_responses.chain import Encoded, last_stored, may_chain
 from chat_responses.declare import encode_tools, tool_choice_fields
 from chat_responses.options import ResponsesDialect, ResponsesOptions
-from chat_responses.parts import call_outputs, model_items, plain_items
+from chat_responses.parts import call_outputs, model_items, plain_items, wire_role
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
 
@@ -320,13 +320,15 @@ class _Encoder:
         self._dialect = dialect
 
     def __call__(self, turn: Turn) -> bytes:
+        if (text := sole_text(turn)) is not None:
+            return dump_checked({"role": wire_role(self._role, self._dialect), "content": text})
         return b",".join([dump_checked(item) for item in self._encode_items(turn)]) or EMPTY_TURN
 
     def _encode_items(self, turn: Turn) -> list[Json]:
         if self._role != "model":
             return plain_items(self._role, turn, self._dialect)
-        waiting = [tool.id for tool in turn.tools if not tool.resolved]
-        if waiting:
+        if not turn.settled:
+            waiting = [tool.id for tool in turn.tools if not tool.resolved]
             msg = f"the request contains unresolved tool calls ({', '.join(waiting)}): decide or cancel them first"
             raise PendingToolsError(msg, waiting)
         return [*model_items(turn, self._dialect), *call_outputs(turn, self._dialect)]

@@ -45,6 +45,18 @@ ID_OPTIONAL: Final = frozenset({"message", "compaction", "web_search_call", "loc
 INVALID_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
+def wire_role(role: Role, dialect: ResponsesDialect) -> str:
+    """Return the role in the items of the API for the role of a turn.
+
+    Args:
+        role: the role of the turn.
+        dialect: settings of the provider.
+    """
+    if role == "system":
+        return dialect.system_role
+    return "assistant" if role == "model" else "user"
+
+
 def plain_items(role: Role, turn: Turn, dialect: ResponsesDialect) -> list[Json]:
     """Return the request items for a user or system turn.
 
@@ -60,7 +72,7 @@ def plain_items(role: Role, turn: Turn, dialect: ResponsesDialect) -> list[Json]
     """
     items: list[Json] = []
     content: list[Json] = []
-    head: Json = {"role": dialect.system_role if role == "system" else "user"}
+    head: Json = {"role": wire_role(role, dialect)}
     for part in turn.parts:
         if not isinstance(part, ProviderPart):
             content.append(content_part(part, dialect))

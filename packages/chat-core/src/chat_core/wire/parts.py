@@ -6,7 +6,18 @@ import base64
 from collections.abc import Mapping
 
 from chat_core.errors import UnsupportedPartError
-from chat_core.messages import Embedding, File, Opaque, Part
+from chat_core.messages import Embedding, File, Opaque, Part, Text, Turn
+
+
+def sole_text(turn: Turn) -> str | None:
+    """Return the text of a turn that consists of one text without opaque data, or `None` for any other turn.
+
+    Most turns of a conversation are such texts, which encoders write without collecting content parts.
+    """
+    parts = turn.parts
+    if len(parts) != 1 or type(part := parts[0]) is not Text or part.opaque is not None:
+        return None
+    return part.text
 
 
 def own_data(opaque: Opaque | None, provider: str) -> Mapping[str, object]:
