@@ -41,6 +41,28 @@ async def test_exiting_a_run_task_group_cancels_its_tasks_and_waits_for_them() -
 
 
 @pytest.mark.anyio
+async def test_a_run_task_group_without_cancellation_on_exit_waits_for_its_tasks() -> None:
+    ended: list[str] = []
+
+    async def task() -> None:
+        await checkpoint()
+        ended.append("task")
+
+    async with RunTaskGroup(cancel_on_exit=False) as group:
+        group.start_soon(task)
+        await checkpoint()
+    assert ended == ["task"]
+
+
+@pytest.mark.anyio
+async def test_an_error_cancels_the_tasks_of_a_run_task_group_without_cancellation_on_exit() -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with RunTaskGroup(cancel_on_exit=False) as group:
+            group.start_soon(anyio.sleep_forever)
+            raise ZeroDivisionError
+
+
+@pytest.mark.anyio
 async def test_run_task_group_propagates_the_cancellation_of_an_outer_scope() -> None:
     with anyio.CancelScope() as scope:
         async with RunTaskGroup():

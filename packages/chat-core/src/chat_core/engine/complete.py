@@ -46,7 +46,8 @@ async def complete(
     """
     run = Run(plan, target, options, streaming=False, deliver_events=False, inject=inject, owner=owner)
     if plan.tools.owners or plan.tools.factories or not isinstance(target, Messages):
-        async with RunTaskGroup() as group:
+        # Only the renewal of a lease has to be cancelled.
+        async with RunTaskGroup(cancel_on_exit=not isinstance(target, Messages)) as group:
             await _run_to_end(run, group)
     else:
         # Such a run needs no tasks. A task group would add about 5 % to the cost of a call.

@@ -51,7 +51,8 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
         live: LiveInput | None = None,
     ) -> None:
         self._run = Run(plan, target, options, streaming=True, inject=inject, owner=owner, live=live)
-        self._group = RunTaskGroup()
+        # Only the renewal of a lease has to be cancelled.
+        self._group = RunTaskGroup(cancel_on_exit=not isinstance(target, Messages))
         self._tasks: TaskGroup | None = None
         self._events: AsyncGenerator[StreamEvent[OutT_co, PauseT_co], None] | None = None
         self._cancelled = False
@@ -84,6 +85,8 @@ class ChatStream(Generic[OutT_co, PauseT_co]):
         The connection can only be closed by cancelling the reading task. If the block did not raise, raise
         `UsageError`.
         """
+        if self._tasks is not None:
+            self._tasks.cancel_scope.cancel()
         handled = await self._group.__aexit__(kind, error, trace)
         if error is None:
             msg = "the block exited while another task was reading the stream: end that task first"

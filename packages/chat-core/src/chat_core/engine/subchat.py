@@ -102,7 +102,8 @@ class _ChatDefinition(InnerChat, Generic[PauseT_co]):
             name=self._declaration.name,
         )
         try:
-            async with RunTaskGroup() as group, aclosing(run.events(group)) as events:
+            # The outer run renews the lease, so no task of the inner run has to be cancelled.
+            async with RunTaskGroup(cancel_on_exit=False) as group, aclosing(run.events(group)) as events:
                 async for event in events:
                     if not isinstance(event, (Done, Paused)):
                         context.report(InnerEvent(event))

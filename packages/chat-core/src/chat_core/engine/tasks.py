@@ -28,9 +28,16 @@ class RunTaskGroup:
     """A task group that raises an exception of its block unchanged, without an `ExceptionGroup`.
 
     When the block exits, the tasks are cancelled. The tasks must not raise exceptions.
+
+    Args:
+        cancel_on_exit: whether to cancel the tasks also if the block raises no exception. A group whose tasks end by
+            themselves should wait for them instead, because anyio formats the current task for each cancellation.
     """
 
-    __slots__ = ("_group",)
+    __slots__ = ("_cancel_on_exit", "_group")
+
+    def __init__(self, *, cancel_on_exit: bool = True) -> None:
+        self._cancel_on_exit = cancel_on_exit
 
     async def __aenter__(self) -> TaskGroup:
         self._group = anyio.create_task_group()
@@ -39,7 +46,8 @@ class RunTaskGroup:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> bool | None:
-        self._group.cancel_scope.cancel()
+        if self._cancel_on_exit or error is not None:
+            self._group.cancel_scope.cancel()
         cancelled = anyio.get_cancelled_exc_class()
         if error is None or isinstance(error, cancelled):
             return await self._group.__aexit__(kind, error, trace)
