@@ -105,6 +105,52 @@ async def test_a_large_body_is_written_without_a_copy() -> None:
     assert recorder.written[1] is body
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class Answering(Recorder):
+    """Network stream that returns prepared reads."""
+
+    def __init__(self, *reads: bytes) -> None:
+        super().__init__()
+        self._reads = list(reads)
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - as above
+        return self._reads.pop(0)
+
+
+async def test_a_read_ends_at_the_headers_of_a_response_with_plain_chunks() -> None:
+    stream = BufferedStream(Answering(CHUNKED[:20], CHUNKED[20:] + b"3\r\none\r\n", b"0\r\n\r\n"))
+    await stream.write(HEAD)
+    assert [await stream.read(100), await stream.read(100)] == [CHUNKED[:20], CHUNKED[20:]]
+    assert stream.has_unread_chunks
+    assert [await stream.receive(), await stream.receive()] == [b"3\r\none\r\n", b"0\r\n\r\n"]
+
+
+async def test_a_read_after_the_headers_returns_the_chunks() -> None:
+    stream = BufferedStream(Answering(CHUNKED + b"3\r\none\r\n", b"0\r\n\r\n"))
+    await stream.write(HEAD)
+    reads = [await stream.read(max_bytes) for max_bytes in (100, 4, 100, 100)]
+    assert reads == [CHUNKED, b"3\r\no", b"ne\r\n", b"0\r\n\r\n"]
+    assert not stream.has_unread_chunks
+
+
+async def test_a_response_to_head_has_no_chunks() -> None:
+    stream = BufferedStream(Answering(CHUNKED + b"HTTP/1.1 200 OK"))
+    await stream.write(HEAD.replace(b"POST", b"HEAD"))
+    assert await stream.read(100) == CHUNKED + b"HTTP/1.1 200 OK"
+    assert not stream.has_unread_chunks
+
+
+async def test_the_next_read_returns_what_was_unread_or_raises_what_failed() -> None:
+    stream = BufferedStream(Answering(b"two"))
+    stream.unread(b"one")
+    assert [await stream.read(100), await stream.read(100)] == [b"one", b"two"]
+    stream.fail(httpcore.ReadTimeout())
+    with pytest.raises(httpcore.ReadTimeout):
+        await stream.read(100)
+
+
 class Alarmed(Recorder):
     """Network stream whose peer has sent a TLS alert."""
 

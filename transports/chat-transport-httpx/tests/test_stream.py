@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
 import anyio
+import h11
 import pytest
 from chat_core.errors import TransportError
 from chat_core.transport import EventStream, Framing, Request, Timeouts, Transport
@@ -441,6 +442,48 @@ def _reset(exchange: Exchange) -> None:
 
 def _hang_up(_: Exchange) -> None:
     """Close the connection by returning without the last chunk."""
+
+
+async def test_httpcore_parses_only_the_last_chunk(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+    receive_data = h11.Connection.receive_data
+
+    def record(connection: h11.Connection, data: bytes) -> None:
+        parsed.append(data)
+        receive_data(connection, data)
+
+    def answer(exchange: Exchange) -> None:
+        exchange.events(b"data: one\n\n", b"data: two\n\n")
+
+    monkeypatch.setattr(h11.Connection, "receive_data", record)
+    async with opened() as transport:
+        with LoopbackServer(answer) as server:
+            for _ in range(2):  # the connection is used again
+                async with transport.stream(ask(server.host)) as stream:
+                    assert [event.data async for event in stream] == [b"one", b"two"]
+            assert server.connections == 1
+    assert b"data: " not in b"".join(parsed)
+    assert parsed.count(b"0\r\n\r\n") == 2
+
+
+async def test_an_invalid_end_of_a_chunk_raises_a_stream_error(opened: Opened) -> None:
+    sent = threading.Event()
+
+    def answer(exchange: Exchange) -> None:
+        exchange.head(headers=SSE)
+        exchange.raw(b"9\r\ndata: a\n\n")
+        exchange.pause(sent)
+        exchange.raw(b"XX3\r\nabc\r\n0\r\n\r\n")
+
+    seen: list[bytes] = []
+    async with opened() as transport:
+        with LoopbackServer(answer) as server:
+            async with transport.stream(ask(server.host)) as stream:
+                with pytest.raises(TransportError) as caught:
+                    async for event in stream:
+                        seen.append(event.data)
+                        sent.set()
+    assert (seen, caught.value.kind) == ([b"a"], "stream")
 
 
 def _cut_chunk(exchange: Exchange) -> None:

@@ -1,8 +1,9 @@
-"""Joiner for the chunks of HTTP/1.1 response bodies.
+"""Decoder for the chunks of HTTP/1.1 response bodies (RFC 9112, section 7.1).
 
-A server sends each event of a stream as one chunk, and one read of a socket often returns many chunks. httpcore passes
-each chunk through several layers, which takes longer than decoding the event. Therefore the chunks of one read are
-joined before httpcore parses them. This changes neither the body nor the time at which its bytes are delivered.
+A server sends each event of a stream as one chunk. httpcore and httpx pass each chunk through a state machine and five
+nested generators, which takes longer than decoding the event. Therefore plain chunks are decoded here. httpcore parses
+everything else: the headers, and the body from the first byte that is not part of a plain chunk, such as the last
+chunk, its trailers, a chunk extension or invalid data.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Final, final
 
 _SIZE: Final = re.compile(rb"([0-9a-fA-F]{1,8})\r\n")
 _PART_OF_SIZE: Final = re.compile(rb"[0-9a-fA-F]{0,8}\r?")
-_MAX_SIZE_LENGTH: Final = 10
-"""Length of the longest size line, in bytes."""
+_CRLF: Final = b"\r\n"
+_CRLF_PARTS: Final = (_CRLF, b"", b"\r")
 
 _CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*\r\n", re.IGNORECASE)
 _STATUS_WITH_BODY: Final = re.compile(rb"HTTP/1\.1 (?:2(?!04)|4|5)[0-9]{2}[ \r]")
@@ -22,105 +23,92 @@ _MAX_HEAD_BYTES: Final = 65536
 
 
 @final
-class ChunkJoiner:
-    """Joiner for the chunks of a response body that arrive in one read.
+class HeadSplitter:
+    """Finds the end of the headers of a response, if the body has plain chunks.
 
-    Only plain chunks of an ordinary response are joined (RFC 9112, section 7.1). From the first byte of any other form,
-    such as a chunk extension, the rest of the response is not changed, and httpcore parses or rejects it.
+    Attributes:
+        is_done: whether the headers are complete, or have a form that is not supported.
     """
 
-    __slots__ = ("_head", "_is_unchanged", "_rest", "_size")
+    __slots__ = ("_head", "is_done")
 
     def __init__(self) -> None:
-        self._is_unchanged = True
-        self._head: bytes | None = None
-        self._size = b""
-        self._rest = 0
+        self._head = b""
+        self.is_done: bool = False
 
-    def start(self, request_head: bytes) -> None:
-        """Expect the response to a request. Before the first request, `join()` changes nothing.
+    def find_body(self, data: bytes) -> int | None:
+        """Return the position at which a body with plain chunks begins, or None if it is not found.
 
         Args:
-            request_head: the request line and the headers of the request.
+            data: the bytes of one read.
         """
-        self._is_unchanged = request_head.startswith(b"HEAD ")
-        self._head, self._size, self._rest = b"", b"", 0
-
-    def join(self, data: bytes) -> bytes:
-        """Return received bytes, in which all complete chunks are joined to one.
-
-        Args:
-            data: the bytes of one read. The result is not longer.
-        """
-        if self._is_unchanged:
-            return data
-        if self._head is not None:
-            position = self._end_of_head(self._head, data)
-        elif self._size:
-            position = self._end_of_split_chunk(data)
-        else:
-            position = self._rest
-        if self._is_unchanged:
-            return data
-        if position >= len(data):
-            self._rest = position - len(data)
-            return data
-        return self._join_from(position, data)
-
-    def _end_of_head(self, received: bytes, data: bytes) -> int:
-        """Return the position after the headers of the response, which begin in `received` and continue in `data`."""
-        head = received + data
+        received = len(self._head)
+        head = self._head + data
         end = head.find(b"\r\n\r\n")
-        is_complete = end >= 0
-        if is_complete:
-            head = head[: end + 4]
-        self._head = None if is_complete else head
-        self._is_unchanged = (
-            len(head) > _MAX_HEAD_BYTES
-            or _LINE_END_WITHOUT_CR.search(head) is not None
-            or (is_complete and not _is_chunked(head))
-        )
-        return len(head) - len(received)
-
-    def _end_of_split_chunk(self, data: bytes) -> int:
-        """Return the position after the chunk whose size line begins in `_size` and continues in `data`."""
-        line = self._size + data[:_MAX_SIZE_LENGTH]
-        match = _SIZE.match(line)
-        if match is None:
-            self._is_unchanged = _PART_OF_SIZE.fullmatch(line) is None
-            self._size = line
-            return len(data)
-        size = int(match[1], 16)
-        self._is_unchanged = size == 0
-        end = match.end() - len(self._size) + size + 2
-        self._size = b""
-        return end
-
-    def _join_from(self, start: int, data: bytes) -> bytes:
-        """Return `data` with the complete chunks from `start` joined, and keep the state of the chunk after them."""
-        pieces: list[bytes] = []
-        position = start
-        self._rest = 0
-        while (match := _SIZE.match(data, position)) is not None:
-            first = match.end()
-            end = first + int(match[1], 16)
-            if end == first or (end + 2 <= len(data) and data[end : end + 2] != b"\r\n"):
-                self._is_unchanged = True  # the last chunk, or an invalid one
-                break
-            if end + 2 > len(data):
-                self._rest = end + 2 - len(data)
-                break
-            pieces.append(data[first:end])
-            position = end + 2
-        else:
-            self._size = data[position:]
-            self._is_unchanged = _PART_OF_SIZE.fullmatch(self._size) is None
-        if len(pieces) < 2:  # noqa: PLR2004  # nothing to join
-            return data
-        body = b"".join(pieces)
-        return b"%b%x\r\n%b\r\n%b" % (data[:start], len(body), body, data[position:])
+        if end < 0:
+            self._head = head
+            self.is_done = len(head) > _MAX_HEAD_BYTES or _LINE_END_WITHOUT_CR.search(head) is not None
+            return None
+        self._head = b""
+        self.is_done = True
+        head = head[: end + 4]
+        is_plain = len(head) <= _MAX_HEAD_BYTES and _LINE_END_WITHOUT_CR.search(head) is None and _is_chunked(head)
+        return end + 4 - received if is_plain else None
 
 
 def _is_chunked(head: bytes) -> bool:
     is_encoded_once = head.lower().count(b"transfer-encoding") == 1
     return is_encoded_once and bool(_STATUS_WITH_BODY.match(head) and _CHUNKED.search(head))
+
+
+@final
+class ChunkDecoder:
+    """Incremental decoder for plain chunks. It does no I/O. Each body needs a new decoder."""
+
+    __slots__ = ("_missing", "_size_line")
+
+    def __init__(self) -> None:
+        self._size_line = b""
+        # The number of bytes until the end of the current chunk, including its CRLF.
+        self._missing = 0
+
+    def decode(self, data: bytes) -> tuple[bytes, bytes | None]:
+        """Return the body in received bytes, and the rest of the bytes if another parser must continue.
+
+        The other parser receives the rest as if it were the whole body. If the rest is None, all bytes were decoded.
+
+        Args:
+            data: the bytes of one read.
+        """
+        if self._size_line:
+            data = self._size_line + data
+            self._size_line = b""
+        pieces: list[bytes] = []
+        position = 0
+        if self._missing:
+            position = self._missing
+            pieces.append(data[: max(0, position - 2)])
+            if not self._has_valid_end(data):
+                return pieces[0], _CRLF + data  # an invalid size line, because the invalid end has no valid form
+            if position > len(data):
+                self._missing = position - len(data)
+                return pieces[0], None
+            self._missing = 0
+        while (match := _SIZE.match(data, position)) is not None:
+            first = match.end()
+            end = first + int(match[1], 16)
+            if end == first or (received := data[end : end + 2]) not in _CRLF_PARTS:
+                return b"".join(pieces), data[position:]  # the last chunk, or an invalid one
+            pieces.append(data[first:end])
+            position = end + 2
+            if len(received) < len(_CRLF):
+                self._missing = position - len(data)
+                return b"".join(pieces), None
+        self._size_line = data[position:]
+        rest = None if _PART_OF_SIZE.fullmatch(self._size_line) else self._size_line
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces), rest
+
+    def _has_valid_end(self, data: bytes) -> bool:
+        """Return whether the received part of the CRLF of the current chunk is valid."""
+        start = self._missing - 2
+        return data[max(0, start) : self._missing] in _CRLF_PARTS if start >= 0 else data.startswith(b"\n")

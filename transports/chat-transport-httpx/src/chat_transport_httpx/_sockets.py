@@ -1,4 +1,4 @@
-"""Network streams for httpcore that use fewer system calls and return fewer chunks.
+"""Network streams for httpcore that use fewer system calls, and whose chunked bodies can be read without httpcore.
 
 httpcore writes the headers and the body of a request with one system call each. These streams buffer the headers until
 the next write or read, so small bodies are sent together with them. This causes no delay, because httpcore reads no
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final, final
 
 from chat_transport_httpx._anyio_stream import AnyioStream
-from chat_transport_httpx._chunks import ChunkJoiner
+from chat_transport_httpx._chunks import HeadSplitter
 from chat_transport_httpx._packages import httpcore
 
 _HEAD_ENDS: Final = b"\r\n\r\n"
@@ -21,41 +21,90 @@ _HTTP_1: Final = b" HTTP/1.1\r\n"
 _MAX_JOINED_BYTES: Final = 65536
 """The largest body that is joined with the headers. Copying a larger one costs more than a system call."""
 
+_MAX_READ_BYTES: Final = 65536
+
 
 @final
 class BufferedStream(httpcore.AsyncNetworkStream):
     """A network stream for httpcore that sends the headers of a request together with its body.
 
+    If the body of a response has plain chunks, `read()` ends at the end of the headers. The response object may then
+    read the body with `receive()`, and return the part that httpcore must parse with `unread()`.
+
     Args:
         stream: the stream to read from and write to.
         package: the package whose exceptions the stream raises, httpcore or httpcore2.
+
+    Attributes:
+        has_unread_chunks: whether httpcore has read the headers of a response with plain chunks, and no body.
     """
 
-    __slots__ = ("_buffered_headers", "_chunks", "_package", "_poll", "_socket", "_stream")
+    __slots__ = (
+        "_buffered_headers",
+        "_failure",
+        "_head",
+        "_package",
+        "_poll",
+        "_received",
+        "_socket",
+        "_stream",
+        "has_unread_chunks",
+    )
 
     def __init__(self, stream: httpcore.AsyncNetworkStream, package: Any = httpcore) -> None:  # noqa: ANN401 - a module
         self._stream = stream
         self._package = package
         self._buffered_headers = b""
-        self._chunks = ChunkJoiner()
+        self._head: HeadSplitter | None = None
+        self._received = b""
+        self._failure: Exception | None = None
         self._socket: Any = None
         self._poll: select.poll | None = None
+        self.has_unread_chunks: bool = False
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
         """Return at most `max_bytes` received bytes, or empty bytes if the peer has closed the connection."""
         if self._buffered_headers:
             await self._write_buffer(b"", timeout)
+        self.has_unread_chunks = False
+        if self._failure is not None:
+            raise self._failure
+        data = await self.receive(timeout, max_bytes)
+        if self._head is None:
+            return data
+        position = self._head.find_body(data)
+        if self._head.is_done:
+            self._head = None
+        if position is None:
+            return data
+        self.has_unread_chunks = True
+        self.unread(data[position:])
+        return data[:position]
+
+    async def receive(self, timeout: float | None = None, max_bytes: int = _MAX_READ_BYTES) -> bytes:  # noqa: ASYNC109 - as above
+        """Return received bytes that httpcore has not read, or empty bytes if the peer has closed the connection."""
+        if self._received:
+            data, self._received = self._received[:max_bytes], self._received[max_bytes:]
+            return data
         try:
-            return self._chunks.join(await self._stream.read(max_bytes, timeout))
+            return await self._stream.read(max_bytes, timeout)
         except ssl.SSLError as error:
             # A TLS alert, such as a required client certificate. httpcore does not translate it here.
             raise self._package.ReadError(str(error)) from error
+
+    def unread(self, data: bytes) -> None:
+        """Let the next read return bytes, before those that were not read yet."""
+        self._received = data + self._received
+
+    def fail(self, error: Exception) -> None:
+        """Let the next read of httpcore raise an exception of `receive()`."""
+        self._failure = error
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
         """Send bytes. If they are the headers of a request, buffer them until the next write or read."""
         if not self._buffered_headers and buffer.endswith(_HEAD_ENDS) and _HTTP_1 in buffer:
             self._buffered_headers = buffer
-            self._chunks.start(buffer)
+            self._head = None if buffer.startswith(b"HEAD ") else HeadSplitter()
         elif self._buffered_headers or buffer:
             await self._write_buffer(buffer, timeout)
 
