@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from anyio import CancelScope, CapacityLimiter, to_thread
@@ -64,7 +64,15 @@ def aligned_pause(seconds: float, now: float) -> float:
     return math.floor((now + seconds) / step) * step - now
 
 
-def is_cancelled(token: EventLoopToken | None = None) -> bool:
+def current_asyncio_task() -> asyncio.Task[Any] | None:
+    """Return the current task of asyncio, or None in another event loop."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def is_cancelled(token: EventLoopToken | None = None, task: asyncio.Task[Any] | None = None) -> bool:
     """Return whether the current task is being cancelled from outside.
 
     On asyncio, awaiting another task that was cancelled also raises `CancelledError`. In that case, this function
@@ -73,14 +81,12 @@ def is_cancelled(token: EventLoopToken | None = None) -> bool:
     Args:
         token: token of the running event loop. With it, anyio does not detect the event loop, which takes as long as
             the rest of this check.
+        task: the result of `current_asyncio_task()`, if the caller has it.
     """
     backend = anyio if token is None else token.backend_class
     if backend.current_effective_deadline() == -math.inf:
         return True
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return False
+    task = task or current_asyncio_task()
     return task is not None and task.cancelling() > 0
 
 
@@ -89,10 +95,7 @@ async def absorb_own_cancellation() -> None:
 
     If the request stays pending, asyncio treats the ended task as cancelled and cancels its task group.
     """
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return
+    task = current_asyncio_task()
     if task is None or not task.cancelling() or anyio.current_effective_deadline() == -math.inf:
         return
     try:

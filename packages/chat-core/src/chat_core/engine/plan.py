@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 from chat_core.clock import utc_now
 from chat_core.context import ContextPolicy
 from chat_core.engine.retry import Retry
+from chat_core.engine.subchat_report import InnerChat
 from chat_core.messages import Messages
 from chat_core.middleware import Middleware
 from chat_core.observer import Observer
@@ -88,7 +89,7 @@ class Settings:
 class ChatPlan(Generic[OutT_co, PauseT_co]):
     """The immutable configuration of a chat, shared by all its runs."""
 
-    __slots__ = ("_own_tools", "declarations", "model", "output", "settings", "tools", "wrapped_model")
+    __slots__ = ("_own_tools", "declarations", "inner_chats", "model", "output", "settings", "tools", "wrapped_model")
 
     def __init__(
         self,
@@ -110,7 +111,12 @@ class ChatPlan(Generic[OutT_co, PauseT_co]):
         self.tools: ChatTools[PauseT_co] = ChatTools(
             scopes, interrupted, settings.now, settings.factories, settings.grant_rule
         )
-        declarations = [definition.declaration for definition, _ in self.tools.owners.values()]
+        definitions = {name: definition for name, (definition, _) in self.tools.owners.items()}
+        # The check is slow for a class with abstract methods, and each call needs its result.
+        self.inner_chats: Mapping[str, InnerChat] = {
+            name: definition for name, definition in definitions.items() if isinstance(definition, InnerChat)
+        }
+        declarations = [definition.declaration for definition in definitions.values()]
         self._own_tools: ChatTools[PauseT_co] = self.tools
         self.declarations: ToolDeclarations = ToolDeclarations(declarations).declared
 

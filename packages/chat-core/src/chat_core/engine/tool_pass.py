@@ -14,14 +14,14 @@ from contextvars import Context, copy_context
 from datetime import datetime
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Final, Generic, final
+from typing import TYPE_CHECKING, Any, Final, Generic, final
 
 import anyio
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from typing_extensions import TypeVar
 
 from chat_core import model_texts
-from chat_core.concurrency import absorb_own_cancellation, is_cancelled
+from chat_core.concurrency import absorb_own_cancellation, current_asyncio_task, is_cancelled
 from chat_core.engine.checkpoint import Checkpoint
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.subchat_report import InnerChat, InnerEvent, InnerHalt, InnerPause, InnerUsage, prefix_error
@@ -44,6 +44,8 @@ from chat_core.tools.context import ToolContext, new_context
 from chat_core.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
+    import asyncio
+
     from anyio.abc import TaskGroup
 
     from chat_core.engine.observation import ObservedRun
@@ -256,8 +258,8 @@ class ToolPass(Generic[PauseT]):
         A separate task would cost more than most short calls. Sharing stops if a call changes context variables,
         because the next call must not see them. Sequential calls always have their own task.
         """
-        first, context = ready, copy_context()
-        await self._run_call(ready)
+        first, context, task = ready, copy_context(), current_asyncio_task()
+        await self._run_call(ready, task)
         # At most `concurrency` calls in a row, then yield to the event loop.
         for _ in range(1, self._plan.settings.concurrency):
             if (
@@ -268,14 +270,14 @@ class ToolPass(Generic[PauseT]):
             ):
                 return
             ready = following
-            await self._run_call(ready)
+            await self._run_call(ready, task)
 
-    async def _run_call(self, ready: ReadyCall) -> None:
+    async def _run_call(self, ready: ReadyCall, task: asyncio.Task[Any] | None) -> None:
         tool = ready.tool
         error: BaseException | None = None
         self._started.add(tool.id)
         try:
-            if not self._closed and not is_cancelled(self._loop_and_thread[0]):
+            if not self._closed and not is_cancelled(self._loop_and_thread[0], task):
                 await self._start_and_run(ready)
         except anyio.get_cancelled_exc_class():
             self._interrupted = True
@@ -351,8 +353,8 @@ class ToolPass(Generic[PauseT]):
         tool, before, now = ready.tool, ready.tool.status, self._plan.settings.now()
         if isinstance(before, Running):
             running = tool.again(now)
-        elif tool.inner is None and isinstance(ready.definition, InnerChat):
-            running = tool.start(now, inner=ready.definition.begin(ready.arguments))
+        elif (chat := self._plan.inner_chats.get(tool.name)) is not None and tool.inner is None:
+            running = tool.start(now, inner=chat.begin(ready.arguments))
         else:
             running = tool.start(now)
         try:
@@ -418,8 +420,8 @@ class ToolPass(Generic[PauseT]):
     async def _call_tool(self, ready: ReadyCall, context: ToolContext) -> object:
         definition = ready.definition
         run: Callable[[], object]
-        if context.inner is not None and isinstance(definition, InnerChat):
-            run = partial(self._run_inner_chat, definition, context, ready.tool)
+        if context.inner is not None and (chat := self._plan.inner_chats.get(ready.tool.name)) is not None:
+            run = partial(self._run_inner_chat, chat, context, ready.tool)
         else:
             run = partial(definition.run, ready.arguments, context)
         if self._checkpoint.conversation is not None:
