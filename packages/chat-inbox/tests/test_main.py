@@ -69,6 +69,32 @@ def test_port_in_use_exits_with_a_message() -> None:
         main(["--store", "chats.db", "--port", str(taken.getsockname()[1])])
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(None, "cannot be read or written", id="no-folder"),
+        pytest.param("print('hello')" * 100, "is not a database of SQLite", id="another-file"),
+    ],
+)
+def test_a_store_that_cannot_be_read_exits_with_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, problem: str
+) -> None:
+    async def serve(*_: object, **__: object) -> None:
+        """Return at once, so that a command that does not exit ends."""
+
+    monkeypatch.setattr("uvicorn.Server.serve", serve)
+    path = tmp_path / "missing" / "chats.db" if text is None else tmp_path / "chats.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SystemExit, match=f"--store {path}: .*{problem}"):
+        main(["--store", str(path), "--port", "0"])
+
+
+def test_a_blank_person_exits_with_a_message() -> None:
+    with pytest.raises(SystemExit, match="--person: person must be a string that is not empty"):
+        main(["--store", "chats.db", "--port", "0", "--person", " "])
+
+
 def test_listener_is_bound_to_loopback() -> None:
     with listen(0) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from chat_core import UsageError
 from chat_inbox import Inbox, TokenSignIn
 from chat_store import MemoryStore
 from inbox_helpers import Client
@@ -47,6 +50,12 @@ async def test_request_without_the_token_returns_401(store: MemoryStore, path: s
         assert (await refused.request("GET", path, b"", authorization=authorization)).status == 401
     refused.cookies = {COOKIE: "other", "chat_inbox_sign_in_1": "t0ken"}
     assert (await refused.get(path)).status == 401
+
+
+@pytest.mark.parametrize(("person", "token"), [("ana", ""), ("ana", " "), ("", None), (None, None), ("ana", 5)])
+def test_a_blank_token_or_name_is_refused(person: Any, token: Any) -> None:
+    with pytest.raises(UsageError, match=r"(person|token) must be a string that is not empty"):
+        TokenSignIn(person, token)
 
 
 async def test_bearer_token_in_the_authorization_header_is_accepted(store: MemoryStore) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -297,6 +298,15 @@ async def test_the_log_table_sets_the_form_and_the_level(tmp_path: Path, form: s
 def test_a_choice_has_one_of_its_values(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"log\.format must be text or json, not 'yaml'"):
         load(tmp_path, '[log]\nformat = "yaml"\n')
+
+
+def test_the_secret_of_the_service_may_contain_any_bytes() -> None:
+    variables = {"CHAT_SERVICE_SERVER_SECRET": os.fsdecode(b"\xff" * 32)}
+
+    assert (
+        command.read_service_secret(Secrets(Config.load, environment=variables, find=lambda: (None, "")))
+        == b"\xff" * 32
+    )
 
 
 def test_the_secret_of_the_service_must_be_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,15 @@ def test_the_command_cannot_listen_on_other_addresses(
     assert address == "127.0.0.1"
 
 
+def test_a_store_that_cannot_be_read_exits_with_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def model(_name: str) -> ScriptedProvider:
+        return ScriptedProvider()
+
+    monkeypatch.setattr("chat_service.__main__.model", model)
+    with pytest.raises(SystemExit, match=r"--store .*cannot be read or written"):
+        main(["--store", str(tmp_path), "--port", "0"])
+
+
 def test_a_port_in_use_exits_with_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     def model(_name: str) -> ScriptedProvider:
         return ScriptedProvider()

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from chat_core import UsageError
 from chat_service import ServiceSettings
 from chat_service.hosts import HostGuard
 from chat_service.live_text import LiveText
@@ -317,3 +318,9 @@ def test_the_logging_of_the_process_is_configured(capsys: pytest.CaptureFixture[
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
     assert [(line["message"], line["logger"]) for line in lines] == [("seen", "other")]
+
+
+@pytest.mark.parametrize(("form", "level"), [("yaml", "info"), (None, "info"), ("text", "loud"), ("text", 5)])
+def test_an_unknown_form_or_level_is_refused(form: Any, level: Any) -> None:
+    with pytest.raises(UsageError, match=r"^(form|level) must be "):
+        configure_logging(form, level)

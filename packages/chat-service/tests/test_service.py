@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from chat_agents import AgentEngine
 from chat_core import UsageError
+from chat_core.approvals import owner_may_decide
 from chat_service import Service
 from chat_store import MemoryStore
 from service_helpers import TOKENS, Bank, approve, build_service, names, scripted, serving, text_of
@@ -67,6 +68,29 @@ async def test_a_service_without_a_plain_rule_for_decisions_is_refused(store: Me
     for wrong in (None, rule):
         with pytest.raises(UsageError, match="may_decide must be a plain function"):
             Service(AgentEngine(scripted()), Bank().flow(), store, authenticate=TOKENS, may_decide=cast("Any", wrong))
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("close_jobs", "a function that returns jobs"),
+        ("memory", "OwnerMemory"),
+        ("settings", "ServiceSettings"),
+        ("traces", "TracePropagation"),
+        ("workflows", "ServiceWorkflows"),
+    ],
+)
+def test_a_service_checks_its_arguments(name: str, problem: str) -> None:
+    wrong: Any = {name: 5}
+    with pytest.raises(UsageError, match=f"^{name} must be .*{problem}"):
+        Service(
+            AgentEngine(scripted()),
+            Bank().flow(),
+            MemoryStore(),
+            authenticate=TOKENS,
+            may_decide=owner_may_decide,
+            **wrong,
+        )
 
 
 async def test_a_service_cannot_be_opened_twice(store: MemoryStore) -> None:

@@ -59,6 +59,13 @@ async def test_an_address_may_open_some_connections_in_a_minute(store: MemorySto
             await stack.enter_async_context(open_socket(client))
 
     assert refused.value.response.status_code == 429
+    assert int(refused.value.response.headers["retry-after"]) in range(1, 31)
+
+
+async def test_an_address_may_open_any_number_of_connections_without_a_limit(store: MemoryStore) -> None:
+    settings = ServiceSettings(socket_connects_per_minute=0, workers=0)
+    async with serving(build_service(store, scripted(), settings=settings)) as client, open_socket(client) as socket:
+        assert (await socket.ask("ping"))["type"] == "pong"
 
 
 async def test_the_sign_in_cookie_authenticates_the_connection(store: MemoryStore) -> None:

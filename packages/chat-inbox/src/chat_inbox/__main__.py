@@ -12,7 +12,7 @@ from typing import cast
 
 import anyio
 import uvicorn
-from chat_core import AnyChat, Chat
+from chat_core import AnyChat, Chat, ChatError, UsageError
 from chat_store import SqliteStore
 
 from chat_inbox.inbox import Inbox
@@ -22,7 +22,8 @@ from chat_inbox.token_sign_in import TokenSignIn
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the command line and serve an inbox until ctrl-C.
 
-    Exits with a message if the chat cannot be imported or the port cannot be opened.
+    Exits with a message if the chat cannot be imported, the name of the person is blank, the port cannot be opened or
+    the store cannot be read.
     """
     options = _create_parser().parse_args(argv)
     try:
@@ -30,11 +31,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         sys.exit(f"--chat {options.chat}: {error}")
     try:
+        sign_in = TokenSignIn(options.person)
+    except UsageError as error:
+        sys.exit(f"--person: {error}")
+    try:
         listener = listen(options.port)
     except OSError as error:
         sys.exit(f"--port {options.port}: {error}")
     with listener:
-        anyio.run(_serve_inbox, listener, options.store, chat, options.person)
+        anyio.run(_serve_inbox, listener, options.store, chat, sign_in)
 
 
 def _create_parser() -> argparse.ArgumentParser:
@@ -114,9 +119,22 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
-async def _serve_inbox(listener: socket.socket, path: str, chat: AnyChat | None, person: str) -> None:
+async def require_readable(store: SqliteStore, path: str) -> None:
+    """Exit with a message unless a store can be read.
+
+    Args:
+        store: the store.
+        path: path of its file, for the message.
+    """
+    try:
+        await store.conversations(limit=1)
+    except (OSError, ChatError) as error:
+        sys.exit(f"--store {path}: {error}")
+
+
+async def _serve_inbox(listener: socket.socket, path: str, chat: AnyChat | None, sign_in: TokenSignIn) -> None:
     async with SqliteStore(path) as store:
-        sign_in = TokenSignIn(person)
+        await require_readable(store, path)
         inbox = sign_in.protect(
             Inbox(store, chat=chat, authenticate=sign_in.authenticate, may_decide=sign_in.may_decide)
         )

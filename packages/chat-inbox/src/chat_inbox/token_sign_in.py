@@ -10,7 +10,7 @@ from typing import Final, final
 
 from chat_core import Wait
 from chat_core.approvals import Principal
-from chat_core.arguments import require_type
+from chat_core.arguments import require_name, require_type
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -41,9 +41,15 @@ class TokenSignIn:
     Args:
         person: name under which decisions are recorded.
         token: the token that requests must contain; random by default.
+
+    Raises:
+        UsageError: the name or the token is not a string, or is blank.
     """
 
     def __init__(self, person: str, token: str | None = None) -> None:
+        require_name("person", person)
+        if token is not None:
+            require_name("token", token)
         self._person = person
         self._token = secrets.token_urlsafe(32) if token is None else token
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import uvicorn
 from chat_agents import AgentConfig, AgentEngine, PromptFlow
 from chat_core import ChatError, ChatOptions, UsageError, model
 from chat_inbox import TokenSignIn
-from chat_inbox.__main__ import listen
+from chat_inbox.__main__ import listen, require_readable
 from chat_store import SqliteStore
 
 from chat_service.config import Config
@@ -29,7 +30,8 @@ _MIN_SECRET_BYTES: Final = 32
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the command line, then run the given subcommand, or serve an assistant until ctrl-C.
 
-    Exits with a message if the configuration is wrong, the model is not available or the port cannot be opened.
+    Exits with a message if the configuration is wrong, the model is not available, the port cannot be opened or the
+    store cannot be read.
     """
     options = _create_parser().parse_args(argv)
     if options.command is not None:
@@ -88,7 +90,7 @@ def read_service_secret(secrets: Secrets) -> bytes | None:
     found = secrets.read(SECRET_KEY)
     if found is None:
         return None
-    secret, origin = found[0].encode(), found[1]
+    secret, origin = os.fsencode(found[0]), found[1]  # a variable of the environment may contain any bytes
     if len(secret) < _MIN_SECRET_BYTES:
         msg = f"{origin}: {SECRET_KEY} has {len(secret)} bytes, but needs {_MIN_SECRET_BYTES}"
         raise UsageError(msg)
@@ -108,7 +110,9 @@ def _create_parser() -> argparse.ArgumentParser:
 async def _serve(listener: socket.socket, engine: AgentEngine, config: Config, secret: bytes | None) -> None:
     sign_in = TokenSignIn(config.get("server.person"))
     flow = PromptFlow("assistant", config.get("agent.system_prompt"))
-    async with SqliteStore(config.get("server.store")) as store:
+    path = config.get("server.store")
+    async with SqliteStore(path) as store:
+        await require_readable(store, path)
         service = Service(
             engine,
             flow,

@@ -9,7 +9,7 @@ from typing import final
 
 from chat_core import UsageError
 from chat_core.approvals import Principal
-from chat_core.arguments import require_text, require_type
+from chat_core.arguments import require_name, require_type
 from starlette.requests import Request
 
 _HASH_LENGTH = 64
@@ -22,8 +22,11 @@ def hash_token(token: str, /) -> str:
 
     Args:
         token: the token.
+
+    Raises:
+        UsageError: the token is not a string, or is blank.
     """
-    require_text(token=token)
+    require_name("token", token)
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -35,21 +38,22 @@ class BearerTokens:
         principals: the users of the tokens, by token hash.
 
     Raises:
-        UsageError: a key is not a token hash, for example because it is the token itself.
+        UsageError: a key is not a token hash, for example because it is the token itself. A value is not a `Principal`.
     """
 
     def __init__(self, principals: Mapping[str, Principal]) -> None:
         require_type("principals", principals, Mapping, "a mapping of token hashes to principals")
-        for key in principals:
-            if len(key) != _HASH_LENGTH or not set(key) <= set("0123456789abcdef"):
+        for key, principal in principals.items():
+            if not isinstance(key, str) or len(key) != _HASH_LENGTH or not set(key) <= set("0123456789abcdef"):
                 msg = "the keys must be token hashes: create them with hash_token()"
                 raise UsageError(msg)
+            require_type("the value of a token hash", principal, Principal, "a Principal, such as Principal('ana')")
         self._principals = dict(principals)
 
     async def __call__(self, request: Request) -> Principal | None:
         """Return the user of the token in a request, or `None` if the request has no known token."""
         kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer":
+        if kind.lower() != "bearer" or not token.strip():
             return None
         presented = hash_token(token.strip())
         found: Principal | None = None

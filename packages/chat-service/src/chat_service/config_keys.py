@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias, cast, final
 
-from chat_service.settings import ServiceSettings
+from chat_service.settings import MAX_SECONDS, ServiceSettings, least_number
 
 Value: TypeAlias = str | int | float | tuple[str, ...] | None
 Kind: TypeAlias = Literal["text", "integer", "number", "texts"]
@@ -20,19 +20,6 @@ _NAMES: Final[dict[Kind, str]] = {
     "texts": "an array of strings",
 }
 _TYPES: Final[dict[str, tuple[type, ...]]] = {"text": (str,), "integer": (int,), "number": (int, float)}
-_MAY_BE_ZERO: Final = frozenset(
-    {
-        "requests_per_minute",
-        "request_burst",
-        "address_requests_per_minute",
-        "workers",
-        "ping_seconds",
-        "retry_seconds",
-        "grace_seconds",
-        "idempotency_seconds",
-        "socket_grace_seconds",
-    }
-)
 
 
 @final
@@ -44,7 +31,7 @@ class ConfigKey:
         name: dotted name. The part `*` matches any name, such as the name of a profile.
         kind: type of the value.
         default: value if the key is not set.
-        least: smallest valid number.
+        least: smallest valid number, or the smallest number of characters of a text.
         most: largest valid number, or `None` for no limit.
         is_secret: whether the value is a secret, which is never shown.
         choices: the valid values of a text. Without choices, every text is valid.
@@ -79,8 +66,10 @@ class ConfigKey:
         if self.kind in {"integer", "number"}:
             number = cast("float", value)
             if not self.least <= number <= (number if self.most is None else self.most):
-                end = "" if self.most is None else f" and at most {self.most:g}"
+                end = "" if self.most is None else f" and at most {self.most:.12g}"
                 return f"must be at least {self.least:g}{end}{self._quote(value)}"
+        if self.kind == "text" and len(cast("str", value).strip()) < self.least:
+            return "must not be empty"
         if self.choices and value not in self.choices:
             return f"must be {' or '.join(self.choices)}{self._quote(value)}"
         return None
@@ -100,8 +89,8 @@ def _server_keys() -> Iterable[ConfigKey]:
     for field in fields(ServiceSettings):
         assert field.default is not MISSING  # noqa: S101 - every setting has a default
         kind = _KINDS[str(field.type)]
-        least = 0 if field.name in _MAY_BE_ZERO else 1 if kind == "integer" else 0.001
-        yield ConfigKey(f"server.{field.name}", kind, cast("Value", field.default), least)
+        most = MAX_SECONDS if kind == "number" else None
+        yield ConfigKey(f"server.{field.name}", kind, cast("Value", field.default), least_number(field), most)
 
 
 SECRET_KEY: Final = "server.secret"  # noqa: S105 - the name of a key
@@ -118,8 +107,8 @@ KEYS: Final[tuple[ConfigKey, ...]] = (
     ConfigKey("agent.max_iterations", "integer", 25),
     ConfigKey("agent.max_tokens", "integer", least=1),
     ConfigKey("server.port", "integer", 8080, most=65535),
-    ConfigKey("server.person", "text", "owner"),
-    ConfigKey("server.store", "text", "sessions.db"),
+    ConfigKey("server.person", "text", "owner", least=1),
+    ConfigKey("server.store", "text", "sessions.db", least=1),
     ConfigKey(SECRET_KEY, "text", is_secret=True),
     ConfigKey("log.format", "text", "text", choices=("text", "json")),
     ConfigKey("log.level", "text", "warning", choices=("debug", "info", "warning", "error")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, final
+from typing import Final, Protocol, final, runtime_checkable
 
 from chat_core import UsageError
 from chat_inbox.api import json_response
@@ -26,6 +26,7 @@ MAX_FACT_OFFSET: Final = 999_999_999
 """Maximum offset in the list of facts."""
 
 
+@runtime_checkable
 class UserMemory(Protocol):
     """The memory of each user as JSON objects. `chat_memory.owner_memory.OwnerMemory` is such a memory."""
 

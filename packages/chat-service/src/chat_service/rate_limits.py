@@ -83,7 +83,7 @@ class AddressLimit:
         """Handle an ASGI connection."""
         if scope["type"] == "http" and not scope["path"].startswith("/health"):
             client = HTTPConnection(scope).client
-            seconds = 0 if client is None else self._limits.count(_network_of(client.host))
+            seconds = 0 if client is None else self._limits.count(network_of(client.host))
             if seconds:
                 response = await handle_error(Request(scope), too_many_requests(seconds))
                 await response(scope, receive, send)
@@ -91,8 +91,12 @@ class AddressLimit:
         await self._app(scope, receive, send)
 
 
-def _network_of(host: str) -> str:
-    """Return the key of an address. A client usually has all IPv6 addresses with the same first 64 bits."""
+def network_of(host: str) -> str:
+    """Return the key of an address. A client usually has all IPv6 addresses with the same first 64 bits.
+
+    Args:
+        host: the address.
+    """
     try:
         address = ip_address(host)
     except ValueError:

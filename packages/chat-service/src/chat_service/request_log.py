@@ -180,7 +180,12 @@ def configure_logging(form: LogFormat, level: str) -> None:
     Args:
         form: `"text"`, or `"json"` for one JSON object in each line.
         level: least level, such as `"info"`.
+
+    Raises:
+        UsageError: the form or the level is unknown.
     """
+    if form not in ("text", "json"):
+        raise argument_error("form", "'text' or 'json'", form)
     if not isinstance(level, str) or level.upper() not in logging.getLevelNamesMapping():
         raise argument_error("level", "the name of a level, such as 'info'", level)
     handler = logging.StreamHandler()

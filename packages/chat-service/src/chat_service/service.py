@@ -12,7 +12,7 @@ import anyio
 from chat_agents import AgentEngine, AgentFlow
 from chat_core import UsageError
 from chat_core.approvals import MayDecide, Principal
-from chat_core.arguments import require_type
+from chat_core.arguments import require_callable, require_type
 from chat_inbox import Authenticate
 from chat_inbox.api import json_response
 from chat_inbox.conversation_facts import describe_nothing
@@ -75,6 +75,10 @@ def _middleware(settings: ServiceSettings) -> list[Middleware]:
     ]
 
 
+def _require_optional(name: str, value: object, kind: type, expected: str) -> None:
+    require_type(name, value, (kind, type(None)), f"{expected}, or None")
+
+
 def no_jobs(_meta: ConversationMeta, /) -> Sequence[Job]:
     """Return an empty sequence. This is the default of `close_jobs`."""
     return ()
@@ -133,7 +137,7 @@ class Service:
             trace id of the header `traceparent` appears in the logs of the request and its run.
 
     Raises:
-        UsageError: `may_decide` is not a plain function, the flow has a `Handoff`, or the secret is too short.
+        UsageError: an argument has a wrong type, the flow has a `Handoff`, or the secret is too short.
     """
 
     def __init__(
@@ -156,10 +160,11 @@ class Service:
             raise UsageError(msg)
         require_type("engine", engine, AgentEngine, "an AgentEngine")
         require_type("store", store, ConversationStore, "a store of conversations")
-        if settings is not None:
-            require_type("settings", settings, ServiceSettings, "ServiceSettings(...), or None")
-        if workflows is not None:
-            require_type("workflows", workflows, Workflows, "ServiceWorkflows(...), or None")
+        require_callable("close_jobs", close_jobs, "a function that returns jobs")
+        _require_optional("settings", settings, ServiceSettings, "ServiceSettings(...)")
+        _require_optional("workflows", workflows, Workflows, "ServiceWorkflows(...)")
+        _require_optional("memory", memory, UserMemory, "OwnerMemory(...)")
+        _require_optional("traces", traces, Traces, "TracePropagation()")
         engine.chat(flow)  # refuses a flow with a `Handoff`
         self._authenticate = authenticate
         self._settings = settings or ServiceSettings()

@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+from dataclasses import Field, dataclass, fields
+from typing import Any, Final, final
+
+from chat_core.arguments import argument_error, require_items, require_number, require_text, require_whole
+
+MAX_SECONDS: Final = 100_000_000
+"""Maximum number of seconds of a setting, about three years."""
+_MAY_BE_ZERO: Final = frozenset(
+    {
+        "requests_per_minute",
+        "request_burst",
+        "address_requests_per_minute",
+        "workers",
+        "ping_seconds",
+        "retry_seconds",
+        "grace_seconds",
+        "idempotency_seconds",
+        "socket_grace_seconds",
+        "socket_connects_per_minute",
+    }
+)
 
 
 @final
@@ -41,9 +60,14 @@ class ServiceSettings:
         socket_max_bytes: maximum size of a WebSocket client's message. A larger message closes the connection.
         socket_idle_seconds: time without a client message after which a WebSocket is closed.
         socket_grace_seconds: time during which a client can take over a lost WebSocket with its reconnect token.
-        socket_connects_per_minute: number of WebSockets that one address may open in a minute.
+        socket_connects_per_minute: number of WebSockets that one address may open in a minute. With 0, there is no
+            limit.
         metrics_role: role of the users who may read `/metrics`. By default, no user may read it.
         socket_send_seconds: time that a WebSocket client has to receive a message. A slower client is disconnected.
+
+    Raises:
+        UsageError: a value has a wrong type, such as a string for `hosts`, or a number is too small or too large. A
+            number of seconds is at most `MAX_SECONDS`.
     """
 
     hosts: tuple[str, ...] = ()
@@ -70,3 +94,28 @@ class ServiceSettings:
     socket_connects_per_minute: int = 30
     socket_send_seconds: float = 10.0
     metrics_role: str = ""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if isinstance(field.default, tuple):
+                require_items(name, value, str, "a tuple of host names, such as ('chat.example.org',)")
+            elif isinstance(field.default, str):
+                require_text(**{name: value})
+            elif isinstance(field.default, int):
+                require_whole(name, value, int(least_number(field)))
+            else:
+                require_number(name, value)
+                if not least_number(field) <= value <= MAX_SECONDS:
+                    raise argument_error(name, f"at least {least_number(field):g} and at most {MAX_SECONDS}", value)
+
+
+def least_number(field: Field[Any]) -> float:
+    """Return the smallest valid value of a setting that is a number.
+
+    Args:
+        field: field of `ServiceSettings`.
+    """
+    if field.name in _MAY_BE_ZERO:
+        return 0
+    return 1 if isinstance(field.default, int) else 0.001

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from typing import final
 
 from chat_core.approvals import Principal
@@ -11,6 +10,7 @@ from chat_inbox import Authenticate
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.security import find_principal
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -18,11 +18,10 @@ from chat_service.browser_sign_in import with_token
 from chat_service.context import ServiceContext
 from chat_service.following import Follower
 from chat_service.problems import problem_response
+from chat_service.rate_limits import RateLimits, network_of
 from chat_service.runs import Runs
 from chat_service.socket_connection import CountRequest, SocketConnection
 from chat_service.socket_owners import SocketOwners
-
-_MINUTE = 60.0
 
 
 @final
@@ -51,7 +50,7 @@ class SocketRoutes:
         self._follower = follower
         self._authenticate = authenticate
         self._owners = SocketOwners(context.settings.socket_grace_seconds, time.monotonic)
-        self._connects: dict[str, deque[float]] = {}
+        self._connects = RateLimits(context.settings.socket_connects_per_minute, time.monotonic)
 
     def routes(self) -> list[WebSocketRoute]:
         """Return the route."""
@@ -61,7 +60,7 @@ class SocketRoutes:
         """Serve a connection, unless its page belongs to another site or its address connects too often."""
         refusal = self._refusal(socket)
         if refusal is not None:
-            await socket.send_denial_response(problem_response(refusal))
+            await socket.send_denial_response(refusal)
             return
         await socket.accept()
 
@@ -80,12 +79,17 @@ class SocketRoutes:
         finally:
             self._context.counters.sockets -= 1
 
-    def _refusal(self, socket: WebSocket) -> HTTPError | None:
+    def _refusal(self, socket: WebSocket) -> Response | None:
         if not self._is_known_origin(socket):
-            return HTTPError(403, "This page may not connect: add its origin to the setting `socket_origins`.")
-        if not self._count_connect("" if socket.client is None else socket.client.host):
-            return HTTPError(429, "There were too many connections from this address: try again in a minute.")
-        return None
+            text = "This page may not connect: add its origin to the setting `socket_origins`."
+            return problem_response(HTTPError(403, text))
+        seconds = self._connects.count("" if socket.client is None else network_of(socket.client.host))
+        if not seconds:
+            return None
+        text = f"There were too many connections from this address: try again in {seconds} seconds."
+        response = problem_response(HTTPError(429, text))
+        response.headers["retry-after"] = str(seconds)
+        return response
 
     def _is_known_origin(self, socket: WebSocket) -> bool:
         """Return whether the page has an allowed origin, or the client is not a browser."""
@@ -99,18 +103,3 @@ class SocketRoutes:
             host.endswith(allowed[1:].lower()) if allowed.startswith("*.") else host == allowed.lower()
             for allowed in self._context.settings.socket_origins
         )
-
-    def _count_connect(self, address: str) -> bool:
-        """Count a new connection from an address. Return whether the address is within its limit."""
-        now = time.monotonic()
-        for known in [*self._connects]:
-            times = self._connects[known]
-            while times and times[0] <= now - _MINUTE:
-                times.popleft()
-            if not times:
-                del self._connects[known]
-        times = self._connects.setdefault(address, deque())
-        if len(times) >= self._context.settings.socket_connects_per_minute:
-            return False
-        times.append(now)
-        return True

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Protocol, final
+from typing import Final, Protocol, final, runtime_checkable
 
 HEADER: Final = "traceparent"
 _VALID: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 
 
+@runtime_checkable
 class Traces(Protocol):
     """A way to continue the trace of a request in its run, such as `chat_otel.TracePropagation`."""
 
