@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import subprocess
+import sys
 import threading
 import time
 from typing import cast
@@ -163,3 +165,19 @@ def test_limits_and_modules_are_checked() -> None:
         WasmLimits(fuel=0)
     with pytest.raises(UsageError, match="the module 'm' has more than 10 bytes"):
         Wasm({"m": "x" * 11}, limits=WasmLimits(module_bytes=10))
+
+
+def test_an_import_without_the_extra_names_it() -> None:
+    program = """
+import sys
+from chat_core import UsageError
+sys.modules["wasmtime"] = None
+try:
+    import chat_pipeline.wasm
+except UsageError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "the runtime 'wasm' needs wasmtime: run pip install 'chat-pipeline[wasm]'\n"

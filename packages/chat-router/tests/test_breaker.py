@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Barrier, Thread
+from typing import Any
 
 import pytest
 from chat_core import UsageError
@@ -144,7 +145,15 @@ def test_a_model_receives_no_requests_during_its_retry_delay() -> None:
     assert subject.enter() is not None
 
 
-@pytest.mark.parametrize(("failures", "seconds"), [(0, 30.0), (3, 0.0), (3, float("nan"))])
-def test_settings_that_make_no_sense_are_refused(failures: int, seconds: float) -> None:
-    with pytest.raises(UsageError, match="failures must be at least 1, and recovery_seconds more than 0"):
+@pytest.mark.parametrize(
+    ("failures", "seconds", "problem"),
+    [
+        (0, 30.0, "failures must be at least 1"),
+        (1.5, 30.0, "failures must be a whole number"),
+        (3, 0.0, "recovery_seconds must be more than 0"),
+        (3, float("nan"), "recovery_seconds must be more than 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(failures: Any, seconds: float, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
         Breaker(failures, seconds)

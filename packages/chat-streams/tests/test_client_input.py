@@ -143,7 +143,14 @@ async def test_a_changed_call_in_the_history_is_refused(call: PostedCall) -> Non
 
 @pytest.mark.parametrize(
     "history",
-    [[user("")], [user("m-2"), user("m-2")], [user("turn-9")], [PostedMessage("m-2", "user")]],
+    [
+        [user("")],
+        [user("m-2", "")],
+        [user("m-2", " \n")],
+        [user("m-2"), user("m-2")],
+        [user("turn-9")],
+        [PostedMessage("m-2", "user")],
+    ],
 )
 async def test_invalid_new_messages_are_refused(history: list[PostedMessage]) -> None:
     assert refused(await asked("hello"), ClientInput(history)).status == 400

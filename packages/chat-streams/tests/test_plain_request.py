@@ -217,3 +217,12 @@ def test_a_malformed_request_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ClientInputError) as refused:
         read(**fields)
     assert refused.value.status == 400
+
+
+async def test_a_decision_about_an_unknown_call_quotes_its_id() -> None:
+    chat, conversation = await paused()
+    request = read(decisions=[{"id": "call_2", "action": "reject"}])
+
+    with pytest.raises(ClientInputError, match=r"has no waiting call 'call_2'\.") as refused:
+        apply_plain_request(request, conversation, chat=chat, decider=ana())
+    assert refused.value.status == 409

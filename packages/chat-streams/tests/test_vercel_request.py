@@ -253,7 +253,15 @@ def test_a_system_message_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"[]", b'{"id": "c1"}', b'{"messages": []}', b'{"id": "c1", "trigger": "delete", "messages": []}']
+    "body",
+    [
+        b'{"id": "", "trigger": "submit-message", "messages": []}',
+        b"{",
+        b"[]",
+        b'{"id": "c1"}',
+        b'{"messages": []}',
+        b'{"id": "c1", "trigger": "delete", "messages": []}',
+    ],
 )
 def test_a_malformed_request_is_refused(body: bytes) -> None:
     with pytest.raises(ClientInputError) as refused:

@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from typing import ClassVar, final
 
-import wasmtime
 from chat_core import json
 from chat_core.arguments import require_type
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
+
+if find_spec("wasmtime") is None:
+    _msg = "the runtime 'wasm' needs wasmtime: run pip install 'chat-pipeline[wasm]'"
+    raise UsageError(_msg)
+
+import wasmtime
 
 from chat_pipeline._sandbox import Sandbox, WasmLimits, first_line
 from chat_pipeline._wasi import WasiHost

@@ -283,8 +283,13 @@ class WorkflowFolder:
     async def watch(self, *, every: float = 0.3) -> None:
         """Reload files and start scheduled runs until the task is cancelled.
 
+        An error of `tick()` ends this method. Call it again: the next call starts the runs that were missed.
+
         Args:
             every: interval in seconds.
+
+        Raises:
+            sqlalchemy.exc.DBAPIError: the database of DBOS cannot be used.
         """
         require_number("every", every)
         while True:

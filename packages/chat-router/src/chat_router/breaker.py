@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Literal, TypeAlias, final
 
-from chat_core import UsageError
-from chat_core.arguments import require_number
+from chat_core.arguments import argument_error, require_number, require_whole
 
 Health: TypeAlias = Literal["closed", "open", "half-open"]
 """The state of a circuit: requests pass (`closed`), no requests pass (`open`), or one test request passes."""
@@ -38,11 +37,10 @@ class Breaker:
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        require_number("failures", self.failures)
+        require_whole("failures", self.failures, 1)
         require_number("recovery_seconds", self.recovery_seconds)
-        if self.failures < 1 or not self.recovery_seconds > 0:
-            msg = f"failures must be at least 1, and recovery_seconds more than 0, not {self!r}"
-            raise UsageError(msg)
+        if not self.recovery_seconds > 0:
+            raise argument_error("recovery_seconds", "more than 0", self.recovery_seconds)
 
 
 @final

@@ -29,7 +29,7 @@ from chat_streams.client_input import (
 )
 from chat_streams.errors import ClientInputError
 from chat_streams.json_fields import Fields, describe_value, read_body, require_list, require_object, require_text
-from chat_streams.open_waits import Decider, StoredMessages, all_waits, messages_of, wait_key
+from chat_streams.open_waits import Decider, StoredMessages, all_waits, messages_of, tool_of_key, wait_key
 
 _ACTIONS: Final[Mapping[str, DecisionAction]] = {action: action for action in get_args(DecisionAction)}
 _FIELDS: Final = frozenset({"decisions", "message", "message_id", "session_id"})
@@ -152,6 +152,9 @@ def _to_posted_decision(decision: PlainDecision, messages: Messages, waits: Sequ
         )
     # The key of a call that no longer waits finds the call, so that a repeated decision is recognized.
     key = wait_key(messages, found[0]) if found else f"-.{quote(decision.id, errors='surrogatepass')}"
+    if tool_of_key(messages, key) is None:
+        msg = f"This conversation has no waiting call {decision.id!r}. Load the conversation again."
+        raise ClientInputError("conflict", msg)
     if revision is not None:
         key = f"{revision}.{key.partition('.')[2]}"
     return PostedDecision(key, action, decision.edited, decision.text, decision.result, shown)

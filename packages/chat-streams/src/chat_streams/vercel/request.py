@@ -80,7 +80,10 @@ def read_request(body: bytes) -> VercelRequest:
         decisions=[decision for part in parts for decision in _read_decisions(part)],
         client_tools=tools,
     )
-    return VercelRequest(require_text(request, "id"), trigger, given, _find_shown_calls(messages))
+    chat_id = require_text(request, "id")
+    if not chat_id:
+        raise ClientInputError("invalid_request", "The id of the chat must not be empty.")
+    return VercelRequest(chat_id, trigger, given, _find_shown_calls(messages))
 
 
 def apply_request(
