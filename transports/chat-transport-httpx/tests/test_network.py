@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import anyio
 import pytest
+from chat_transport_httpx._anyio_stream import HAS_RECEIVED
 from chat_transport_httpx._packages import httpcore
 from chat_transport_httpx._sockets import BufferedBackend, BufferedStream
 
@@ -231,6 +232,79 @@ async def test_is_readable_is_true_for_a_connection_closed_before_the_first_call
             while stream.get_extra_info("socket").fileno() >= 0:
                 await anyio.lowlevel.checkpoint()
         assert stream.get_extra_info("is_readable") is True
+
+
+async def test_bytes_that_arrive_on_an_idle_connection_make_it_readable(anyio_backend_name: str) -> None:
+    with listening() as server:
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+        with peer:
+            assert stream.get_extra_info("is_readable") is False
+            peer.sendall(b"HTTP/1.1 408 Timeout")
+            with anyio.fail_after(10):
+                # On asyncio, the event loop reads the bytes before anybody asks for them.
+                while not stream.get_extra_info(HAS_RECEIVED) and anyio_backend_name == "asyncio":
+                    await anyio.lowlevel.checkpoint()
+                while not stream.get_extra_info("is_readable"):
+                    await anyio.lowlevel.checkpoint()
+            assert stream.get_extra_info(HAS_RECEIVED) is (anyio_backend_name == "asyncio")
+            assert await stream.read(100, 10) == b"HTTP/1.1 408 Timeout"
+            assert stream.get_extra_info("is_readable") is False
+        await stream.aclose()
+
+
+async def test_a_peer_that_sends_more_than_is_read_has_to_wait() -> None:
+    with listening() as server:
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+        with peer:
+            peer.setblocking(False)
+            sent = refused = 0
+            while refused < 100:
+                try:
+                    sent += peer.send(bytes(65536))
+                    refused = 0
+                except BlockingIOError:
+                    refused += 1
+                assert sent < 100_000_000, "the received bytes are not limited"
+                await anyio.lowlevel.checkpoint()
+            received = 0
+            while received < sent:
+                data = await stream.read(65536, 10)
+                assert 0 < len(data) <= 65536
+                received += len(data)
+            assert received == sent
+        await stream.aclose()
+
+
+async def test_two_reads_at_once_raise_an_error() -> None:
+    with listening() as server:
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+        with peer:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stream.read, 100, 10)
+                await anyio.wait_all_tasks_blocked()
+                with pytest.raises(anyio.BusyResourceError):
+                    await stream.read(100, 10)
+                peer.sendall(b"one")
+        await stream.aclose()
+
+
+async def test_closing_a_connection_ends_its_read() -> None:
+    with listening() as server:
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+
+        async def read() -> None:
+            with pytest.raises(httpcore.ReadError):
+                await stream.read(100, 10)
+
+        with peer:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read)
+                await anyio.wait_all_tasks_blocked()
+                await stream.aclose()
 
 
 async def test_a_request_is_sent_as_one_packet() -> None:

@@ -7,12 +7,16 @@ they take longer than the read or the write.
 from __future__ import annotations
 
 import ssl
-from typing import Any, final
+from typing import Any, Final, final
 
 import anyio
 from anyio.abc import ByteStream
 
+from chat_transport_httpx._asyncio_socket import AsyncioSocket, with_own_reader
 from chat_transport_httpx._packages import httpcore
+
+HAS_RECEIVED: Final = "has_received"
+"""Name of the property that tells whether bytes of the socket, or its end, were received and not read yet."""
 
 
 @final
@@ -26,16 +30,19 @@ class AnyioStream(httpcore.AsyncNetworkStream):
         package: the package whose exceptions the stream raises, httpcore or httpcore2.
     """
 
-    __slots__ = ("_bytes", "_package", "_stream")
+    __slots__ = ("_bytes", "_package", "_socket", "_stream")
 
     def __init__(self, stream: httpcore.AsyncNetworkStream, package: Any) -> None:  # noqa: ANN401 - a module
         self._stream = stream
         self._package = package
         self._bytes: ByteStream = vars(stream)["_stream"]  # private, see docs/decisions/private-httpx-parts.md
+        self._socket = self._bytes if isinstance(self._bytes, AsyncioSocket) else None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
         """Return at most `max_bytes` received bytes, or empty bytes if the peer has closed the connection."""
         try:
+            if self._socket is not None:
+                return await self._socket.receive_within(timeout, max_bytes)
             with anyio.move_on_after(timeout):
                 return await self._bytes.receive(max_bytes)
         except anyio.EndOfStream:
@@ -75,4 +82,20 @@ class AnyioStream(httpcore.AsyncNetworkStream):
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore's signature
         """Return a property of the connection, such as its socket."""
+        if info == HAS_RECEIVED:
+            inner: Any = self._bytes
+            while not isinstance(inner, AsyncioSocket) and inner is not None:
+                inner = getattr(inner, "transport_stream", None)  # the stream below TLS
+            return inner is not None and inner.has_received
         return self._stream.get_extra_info(info)
+
+
+def open_stream(stream: httpcore.AsyncNetworkStream, package: Any) -> AnyioStream:  # noqa: ANN401 - a module
+    """Return a stream for a new TCP connection of httpcore's anyio backend.
+
+    Args:
+        stream: the new connection.
+        package: the package whose exceptions the stream raises, httpcore or httpcore2.
+    """
+    kind: Any = type(stream)
+    return AnyioStream(kind(with_own_reader(vars(stream)["_stream"])), package)

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Iterable
 from typing import Any, Final, final
 
-from chat_transport_httpx._anyio_stream import AnyioStream
+from chat_transport_httpx._anyio_stream import HAS_RECEIVED, AnyioStream, open_stream
 from chat_transport_httpx._chunks import HeadSplitter
 from chat_transport_httpx._packages import httpcore
 
@@ -150,7 +150,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         if self._poll is None:
             self._poll = select.poll()
             self._poll.register(self._socket, select.POLLIN)
-        return bool(self._poll.poll(0))
+        return bool(self._poll.poll(0)) or self._stream.get_extra_info(HAS_RECEIVED) is True
 
 
 @final
@@ -177,7 +177,7 @@ class BufferedBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """Open a TCP connection and return it as a buffered stream. The arguments are those of httpcore."""
         stream = await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
-        return BufferedStream(AnyioStream(stream, self._package), self._package)
+        return BufferedStream(open_stream(stream, self._package), self._package)
 
     async def connect_unix_socket(
         self,

@@ -1,0 +1,174 @@
+"""Sockets of asyncio that the event loop always reads.
+
+A socket of anyio starts and stops reading for each read, which takes two system calls, and its timeout needs a cancel
+scope. If each event of a stream arrives alone, both take longer than decoding the event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import anyio
+from anyio.abc import ByteStream
+
+_MAX_RECEIVED_BYTES = 65536
+
+
+@final
+class AsyncioSocket(ByteStream):
+    """A socket that reads from a transport of asyncio. The stream of anyio still writes and closes.
+
+    Args:
+        stream: the stream of anyio for a new connection, of which nothing was read.
+        transport: the transport of the stream.
+    """
+
+    def __init__(self, stream: ByteStream, transport: asyncio.Transport) -> None:
+        self._stream = stream
+        self._reader = _Reader(transport)
+        self._is_closed = False
+
+    async def receive(self, max_bytes: int = _MAX_RECEIVED_BYTES) -> bytes:
+        """Return received bytes without a timeout. Implements `ByteStream.receive`."""
+        return await self.receive_within(None, max_bytes)
+
+    async def receive_within(self, timeout: float | None, max_bytes: int) -> bytes:  # noqa: ASYNC109 - avoids a cancel scope
+        """Return received bytes.
+
+        Args:
+            timeout: the limit on the time to wait, in seconds; None for no limit.
+            max_bytes: the limit on the number of bytes.
+
+        Raises:
+            TimeoutError: no bytes arrived in time.
+            anyio.EndOfStream: the peer has closed the connection.
+            anyio.BrokenResourceError: the connection broke.
+            anyio.ClosedResourceError: the socket was closed.
+        """
+        reader = self._reader
+        if not reader.received and not reader.has_ended and not self._is_closed:
+            await reader.wait(timeout)
+        if reader.received:
+            return reader.take(max_bytes)
+        if self._is_closed:
+            raise anyio.ClosedResourceError
+        if reader.error is not None:
+            raise anyio.BrokenResourceError from reader.error
+        raise anyio.EndOfStream
+
+    async def send(self, item: bytes) -> None:
+        """Send bytes. Implements `ByteStream.send`."""
+        await self._stream.send(item)
+
+    async def send_eof(self) -> None:
+        """Close the connection for writing. Implements `ByteStream.send_eof`."""
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        """Close the socket at once. Implements `ByteStream.aclose`."""
+        self._is_closed = True
+        self._reader.wake()
+        await self._stream.aclose()
+
+    @property
+    def has_received(self) -> bool:
+        """Whether there are received bytes or the connection has ended, so that a read does not wait."""
+        return bool(self._reader.received) or self._reader.has_ended
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        """The attributes of the stream of anyio."""
+        stream: Any = self._stream  # the attributes of anyio have no types
+        attributes: Mapping[Any, Callable[[], Any]] = stream.extra_attributes
+        return attributes
+
+
+@final
+class _Reader(asyncio.Protocol):
+    """Protocol that keeps received bytes. It forwards everything about writing to the protocol that it replaces."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.received: deque[bytes] = deque()
+        self.has_ended = transport.is_closing()
+        self.error: Exception | None = None
+        self._size = 0
+        self._is_paused = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._transport = transport
+        self._writer: Any = transport.get_protocol()
+        transport.set_protocol(self)
+        transport.resume_reading()
+
+    async def wait(self, timeout: float | None) -> None:  # noqa: ASYNC109 - see `receive_within`
+        """Wait for bytes, or for the end of the connection."""
+        if self._waiter is not None:
+            action = "reading from"
+            raise anyio.BusyResourceError(action)
+        waiter = self._waiter = self._loop.create_future()
+        timer = None if timeout is None else self._loop.call_later(timeout, _expire, waiter)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def take(self, max_bytes: int) -> bytes:
+        """Return all received bytes up to a limit."""
+        received = self.received
+        data = received.popleft() if len(received) == 1 else b"".join(received)
+        received.clear()
+        if len(data) > max_bytes:
+            received.append(data[max_bytes:])
+            data = data[:max_bytes]
+        self._size -= len(data)
+        if self._is_paused and self._size <= _MAX_RECEIVED_BYTES and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
+        return data
+
+    def wake(self) -> None:
+        """Let the current `wait()` return."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        self.received.append(bytes(data))
+        self._size += len(data)
+        if self._size > _MAX_RECEIVED_BYTES and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+        self.wake()
+
+    def eof_received(self) -> bool | None:
+        self.has_ended = True
+        self.wake()
+        return True  # as in anyio: the connection stays open for writing
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.has_ended = True
+        self.error = exc
+        self._writer.connection_lost(exc)
+        self.wake()
+
+    def pause_writing(self) -> None:
+        self._writer.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._writer.resume_writing()
+
+
+def _expire(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError())
+
+
+def with_own_reader(stream: ByteStream) -> ByteStream:
+    """Return a faster socket for a new stream of anyio, or the stream itself if it has no transport of asyncio."""
+    transport: Any = getattr(stream, "_transport", None)  # private, see docs/decisions/private-httpx-parts.md
+    # The transports of uvloop are not instances of `asyncio.Transport`.
+    return AsyncioSocket(stream, transport) if hasattr(transport, "set_protocol") else stream
