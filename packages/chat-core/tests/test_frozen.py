@@ -6,13 +6,15 @@ import copy
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError, dataclass
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 from chat_core import FunctionCall
-from chat_core.frozen import MAX_DEPTH, FrozenDict, FrozenList, freeze
+from chat_core.frozen import MAX_DEPTH, FrozenDict, FrozenList, freeze, mutable_twin
 from chat_core.json import dumps
+from chat_core.usage import Metadata, Usage
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -168,3 +170,38 @@ def test_arguments_of_a_copied_or_pickled_call_are_read_only() -> None:
         arguments: Any = copied.arguments
         with pytest.raises(TypeError, match="read-only"):
             arguments["lines"].append(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    x: int
+    y: int = 0
+
+
+def test_instance_of_a_mutable_twin_becomes_an_ordinary_frozen_instance() -> None:
+    point = mutable_twin(_Point)()
+    point.x, point.y = 1, 2
+    point.__class__ = _Point
+    assert point == _Point(1, 2)
+    assert hash(point) == hash(_Point(1, 2))
+    assert copy.copy(point) == point
+    with pytest.raises(FrozenInstanceError):
+        point.x = 3
+
+
+@pytest.mark.parametrize(
+    ("value", "same", "name"),
+    [
+        (FunctionCall.parse("f", '{"x": 1}'), FunctionCall("f", {"x": 1}, raw='{"x": 1}'), "name"),
+        (Usage(1, 2) + Usage(3, 4, 5, 6, 7), Usage(4, 6, 5, 6, 7), "input_tokens"),
+        (
+            Metadata("p", "m", "i", "f", Usage(1), {"x": 1}, {"y": 2}).with_duration(1.5),
+            Metadata("p", "m", "i", "f", Usage(1), {"x": 1}, {"y": 2}, 1.5),
+            "provider",
+        ),
+    ],
+)
+def test_values_created_without_their_constructor_are_frozen_and_equal(value: object, same: object, name: str) -> None:
+    assert value == same
+    with pytest.raises(FrozenInstanceError):
+        setattr(value, name, "changed")

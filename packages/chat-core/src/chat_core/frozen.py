@@ -70,7 +70,8 @@ def mutable_twin(frozen: type) -> Any:  # noqa: ANN401 - instances are given the
     Args:
         frozen: a dataclass with `frozen=True` and `slots=True`. Its `__post_init__` is not called.
     """
-    return type(frozen.__name__, (), {"__slots__": frozen.__slots__})  # type: ignore[attr-defined]
+    slots: object = getattr(frozen, "__slots__")  # noqa: B009 - type checkers do not know the attribute
+    return type(frozen.__name__, (), {"__slots__": slots})
 
 
 _put_item: Any = list.__setitem__

@@ -179,7 +179,15 @@ _MetadataTwin = mutable_twin(Metadata)
 def new_usage(
     input_tokens: int, output_tokens: int, cache_read_tokens: int, cache_write_tokens: int, reasoning_tokens: int
 ) -> Usage:
-    """Create a `Usage` from counts that are integers and not negative. They are not checked."""
+    """Create a `Usage` faster than its constructor does, without checking the counts.
+
+    Args:
+        input_tokens: input tokens, an integer of at least 0, as are the other counts.
+        output_tokens: output tokens.
+        cache_read_tokens: input tokens that were read from a cache.
+        cache_write_tokens: input tokens that were written to a cache.
+        reasoning_tokens: output tokens that were reasoning.
+    """
     instance: Any = _UsageTwin()
     instance.input_tokens = input_tokens
     instance.output_tokens = output_tokens
@@ -201,7 +209,18 @@ def new_metadata(  # noqa: PLR0917 - in the order of the fields
     duration: float | None = None,
     unread: Mapping[str, object] | None = None,
 ) -> Metadata:
-    """Create a `Metadata` from values of the right types. They are not checked."""
+    """Create a `Metadata` faster than its constructor does, without checking the types of the values.
+
+    Args:
+        provider: name of the provider.
+        model: model that responded.
+        id: ID that the provider assigned to the response.
+        finish_reason: finish reason as the provider reported it.
+        usage: token counts.
+        extra: other reported values.
+        duration: duration of the model call in seconds, or `None`.
+        unread: unknown fields of the stored metadata.
+    """
     instance: Any = _MetadataTwin()
     instance.provider = provider
     instance.model = model
