@@ -72,3 +72,14 @@ def test_unknown_session_raises_usage_error(tmp_path: Path) -> None:
         sessions.get("b")
     sessions.remove("a")
     assert sessions.list_all() == []
+
+
+def test_a_file_that_is_not_a_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("Buy bread. " * 100)
+    sessions = Sessions(path)
+
+    for use in (sessions.list_all, lambda: sessions.record_use("a", "title", {})):
+        with pytest.raises(OSError, match=r"the sessions in .*notes\.txt cannot be read or written: file is not"):
+            use()
+    assert path.read_text().startswith("Buy bread.")

@@ -118,9 +118,13 @@ class Sessions:
 
     @contextmanager
     def _open_table(self) -> Generator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._prepare_path(), timeout=10)) as connection, connection:
-            connection.execute(_TABLE)
-            yield connection
+        try:
+            with closing(sqlite3.connect(self._prepare_path(), timeout=10)) as connection, connection:
+                connection.execute(_TABLE)
+                yield connection
+        except sqlite3.Error as error:
+            msg = f"the sessions in {self._path} cannot be read or written: {error}"
+            raise OSError(msg) from error
 
     def _prepare_path(self) -> Path:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
