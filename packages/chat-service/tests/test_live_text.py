@@ -31,32 +31,52 @@ async def test_text_is_taken_once_for_other_processes(store: MemoryStore) -> Non
     live.begin("s.1", OpenStep("s", 0, Writer(2, 5)))
     live.append("s.1", "Good ")
     live.append("s.1", "morning")
-    first = live.take_unwritten()
+    first = live.take_unwritten({"s"})
     live.append("s.1", ".")
-    rest = [live.take_unwritten(), live.take_unwritten()]
+    rest = [live.take_unwritten({"s"}), live.take_unwritten({"s"})]
 
     job = ("s", "chat_service.run", "s.1@1", 5)
     assert first == [ResponseDelta(*job, 0, 0, ["Good ", "morning"])]
     assert rest == [[ResponseDelta(*job, 0, 2, ["."])], []]
 
 
+async def test_text_that_no_process_follows_stays_until_one_follows_it(store: MemoryStore) -> None:
+    live = LiveText(Signals(store))
+    for session in ("s", "t"):
+        live.open(f"{session}.1")
+        live.begin(f"{session}.1", OpenStep(session, 0, Writer(1, 1)))
+        live.append(f"{session}.1", "x" * GROUP_CHARACTERS)
+    nothing = live.take_unwritten(())
+    unwritten = live.has_unwritten_text.is_set(), live.has_much_text.is_set()
+    one = live.take_unwritten({"s"})
+    still = live.has_unwritten_text.is_set()
+    other = live.take_unwritten({"s", "t"})
+
+    assert (nothing, unwritten) == ([], (True, False))
+    assert [(delta.conversation, delta.start, len(delta.pieces)) for delta in (*one, *other)] == [
+        ("s", 0, 1),
+        ("t", 0, 1),
+    ]
+    assert (still, live.has_unwritten_text.is_set()) == (True, False)
+
+
 async def test_text_that_could_not_be_written_is_unwritten_again(store: MemoryStore) -> None:
     live = LiveText(Signals(store))
     live.begin("s.1", OpenStep("s", 0, Writer(1, 1)))
     live.append("s.1", "Good ")
-    taken = live.take_unwritten()
-    is_new = live.has_new_text.is_set()
+    taken = live.take_unwritten({"s"})
+    is_new = live.has_unwritten_text.is_set()
     live.restore_unwritten(taken)
 
-    assert (is_new, live.has_new_text.is_set()) == (False, True)
-    assert live.take_unwritten() == taken
+    assert (is_new, live.has_unwritten_text.is_set()) == (False, True)
+    assert live.take_unwritten({"s"}) == taken
 
 
 async def test_much_text_is_written_at_once(store: MemoryStore) -> None:
     live = LiveText(Signals(store))
     live.begin("s.1", OpenStep("s", 0, Writer(1, 1)))
     live.append("s.1", "x" * (GROUP_CHARACTERS - 1))
-    before = live.has_new_text.is_set(), live.has_much_text.is_set()
+    before = live.has_unwritten_text.is_set(), live.has_much_text.is_set()
     live.append("s.1", "x")
 
     assert (before, live.has_much_text.is_set()) == ((True, False), True)

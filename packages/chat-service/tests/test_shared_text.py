@@ -43,20 +43,56 @@ async def test_text_reaches_followers_of_another_process(store: MemoryStore) -> 
     assert (step.pieces, step.writer) == (["Good ", "morning."], Writer(1, 1))
 
 
+async def test_text_is_written_only_while_another_process_reads_it(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.create(Messages.from_user("Hello."), id="s", jobs=[Job("chat_service.run", "s.1@0")])
+    live, write, asked = LiveText(Signals(store)), store.write_deltas, anyio.Event()
+    unread: list[ResponseDelta] = []
+    found: list[ResponseDelta] = []
+
+    async def write_and_tell(deltas: Sequence[ResponseDelta]) -> frozenset[str]:
+        followed = await write(deltas)
+        asked.set()
+        return followed
+
+    monkeypatch.setattr(shared_text, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(store, "write_deltas", write_and_tell)
+    async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
+        assert job is not None
+        group.start_soon(SharedText(store, live).write)
+        with anyio.fail_after(WAIT):
+            live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
+            live.append("s.1", "Good morning.")
+            await asked.wait()
+            unread = await store.deltas({"s": 0})
+            while not found:
+                asked = anyio.Event()
+                await asked.wait()
+                found = await store.deltas({"s": 0})
+        group.cancel_scope.cancel()
+
+    assert unread == []
+    assert [(delta.start, delta.pieces) for delta in found] == [(0, ["Good morning."])]
+
+
 async def test_text_that_could_not_be_written_is_written_with_the_next_text(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.create(Messages.from_user("Hello."), id="s", jobs=[Job("chat_service.run", "s.1@0")])
     live, write, failed, written = LiveText(Signals(store)), store.write_deltas, anyio.Event(), anyio.Event()
 
-    async def write_second(deltas: Sequence[ResponseDelta]) -> None:
-        if not failed.is_set():
+    async def write_second(deltas: Sequence[ResponseDelta]) -> frozenset[str]:
+        if deltas and not failed.is_set():
             failed.set()
             msg = "the store is away"
             raise OSError(msg)
-        await write(deltas)
-        written.set()
+        followed = await write(deltas)
+        if deltas:
+            written.set()
+        return followed
 
+    await store.deltas({"s": 0})
     monkeypatch.setattr(shared_text, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(store, "write_deltas", write_second)
     async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
@@ -81,18 +117,22 @@ async def test_text_that_could_not_be_written_is_written_after_a_pause_although_
     live, write, written = LiveText(Signals(store)), store.write_deltas, anyio.Event()
     steps: list[float | str] = []
 
-    async def write_second(deltas: Sequence[ResponseDelta]) -> None:
-        steps.append("write")
-        if len(steps) == 1:
+    async def write_second(deltas: Sequence[ResponseDelta]) -> frozenset[str]:
+        if deltas:
+            steps.append("write")
+        if steps == ["write"]:
             msg = "the store is away"
             raise OSError(msg)
-        await write(deltas)
-        written.set()
+        followed = await write(deltas)
+        if deltas:
+            written.set()
+        return followed
 
     async def sleep(seconds: float) -> None:
         steps.append(seconds)
         await checkpoint()
 
+    await store.deltas({"s": 0})
     monkeypatch.setattr(store, "write_deltas", write_second)
     monkeypatch.setattr(shared_text, "anyio", SimpleNamespace(sleep=sleep, move_on_after=anyio.move_on_after))
     async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:

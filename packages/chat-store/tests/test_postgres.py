@@ -59,7 +59,7 @@ async def test_the_tables_are_created_in_the_given_schema_only(database: Databas
 
     found = database.execute("SELECT schemaname, tablename FROM pg_tables WHERE tablename LIKE 'chat\\_%%'")
     tables = {str(table) for schema, table in found if schema == database.schema}
-    rows = {"chat_conversations", "chat_deltas", "chat_entries", "chat_jobs", "chat_waits"}
+    rows = {"chat_conversations", "chat_delta_readers", "chat_deltas", "chat_entries", "chat_jobs", "chat_waits"}
     assert tables == {*rows, "chat_schema"}
     assert ("public",) not in {(schema,) for schema, _ in found}
 
@@ -127,10 +127,10 @@ async def test_a_store_that_waits_for_a_migration_sees_the_new_tables(database: 
 async def test_tables_of_a_later_version_are_refused(database: Database) -> None:
     async with database.store() as store:
         await store.create(paused("a"))
-    database.execute("UPDATE chat_schema SET version = 7")
+    database.execute("UPDATE chat_schema SET version = 8")
 
     async with database.store() as store:
-        with pytest.raises(NewerVersionError, match="version 7"):
+        with pytest.raises(NewerVersionError, match="version 8"):
             await store.waiting()
 
 

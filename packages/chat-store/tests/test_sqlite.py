@@ -173,11 +173,11 @@ async def test_tables_of_a_later_version_are_refused(path: Path) -> None:
     async with SqliteStore(path) as store:
         await store.create(paused("a"))
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE chat_schema SET version = 8")
+        connection.execute("UPDATE chat_schema SET version = 9")
         connection.commit()
 
     async with SqliteStore(path) as store:
-        with pytest.raises(NewerVersionError, match="version 8"):
+        with pytest.raises(NewerVersionError, match="version 9"):
             await store.waiting()
 
 

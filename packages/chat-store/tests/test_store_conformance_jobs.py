@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import cast
 
 import anyio
@@ -110,10 +110,11 @@ class ForgetsJobChanges(MemoryBackend):
 
 
 class KeepsTextOfAnyWorker(MemoryBackend):
-    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> None:
+    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> Collection[str]:
         for delta in deltas:
             job = self._jobs[delta.kind, delta.key]
             super().write_deltas([replace(delta, fence=job.fence)], min(now, job.at))
+        return super().write_deltas([], now)
 
 
 class KeepsTextOfStoredTurns(MemoryBackend):
@@ -127,8 +128,20 @@ class KeepsTextOfStoredTurns(MemoryBackend):
 
 
 class IgnoresPositionsOfText(MemoryBackend):
-    def read_deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
-        return super().read_deltas(dict.fromkeys(after, 0))
+    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
+        return super().read_deltas(dict.fromkeys(after, 0), now)
+
+
+class ForgetsReadersOfText(MemoryBackend):
+    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
+        found = super().read_deltas(after, now)
+        self._delta_readers.clear()
+        return found
+
+
+class RemembersReadersOfText(MemoryBackend):
+    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
+        return super().read_deltas(after, now + timedelta(days=1))
 
 
 ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
@@ -147,6 +160,8 @@ ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
     ("a_job_is_taken_by_one_worker", ManagedLog, GivesJobsTwice),
     ("a_job_is_taken_by_one_worker", ManagedLog, ForgetsJobChanges),
     ("unfinished_text_is_read_by_other_processes", ManagedLog, IgnoresPositionsOfText),
+    ("readers_of_text_are_reported", ManagedLog, ForgetsReadersOfText),
+    ("readers_of_text_are_reported", ManagedLog, RemembersReadersOfText),
     ("text_of_a_worker_without_its_job_is_ignored", ManagedLog, KeepsTextOfAnyWorker),
     ("text_is_deleted_when_its_turn_is_stored", ManagedLog, KeepsTextOfStoredTurns),
     ("one_of_ten_workers_takes_a_job", ManagedLog, ForgetsJobChanges),

@@ -1,13 +1,13 @@
 """Text that models are currently generating, for followers of the runs in this process.
 
-The worker of a run adds text as the model writes it. Workers in other processes write their text to the store in
-groups, and this process reads the text from the store.
+The worker of a run adds text as the model writes it. If another process follows the run, its text is written to the
+store in groups, and the other process reads the text from the store.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, final
@@ -66,8 +66,8 @@ class LiveText:
         signals: the signals that wake followers.
 
     Attributes:
-        has_new_text: set while there is unwritten text.
-        has_much_text: set while there is enough unwritten text to write it immediately.
+        has_unwritten_text: set while there is text that is not in the store.
+        has_much_text: set if so much text was added to a response that it should be written immediately.
         needs_store: set while this process follows a run that no worker of this process executes.
     """
 
@@ -78,8 +78,8 @@ class LiveText:
         self._other: dict[str, OpenStep] = {}
         self._positions: dict[str, int] = {}
         self._followed: Counter[str] = Counter()
-        self._unwritten: dict[str, int] = {}
-        self.has_new_text: anyio.Event = anyio.Event()
+        self._added: Counter[str] = Counter()  # the number of characters since the last write, by run
+        self.has_unwritten_text: anyio.Event = anyio.Event()
         self.has_much_text: anyio.Event = anyio.Event()
         self.needs_store: anyio.Event = anyio.Event()
 
@@ -146,7 +146,7 @@ class LiveText:
             step: the new step.
         """
         self._own[run_id] = step
-        self._unwritten.pop(run_id, None)
+        del self._added[run_id]
 
     def append(self, run_id: str, text: str) -> None:
         """Add text to the open step of a run, and wake its followers.
@@ -159,9 +159,9 @@ class LiveText:
         assert step is not None  # noqa: S101 - the worker has called begin()
         step.pieces.append(text)
         self._signals.session(step.session_id).notify()
-        self._unwritten[run_id] = size = self._unwritten.get(run_id, 0) + len(text)
-        self.has_new_text.set()
-        if size >= GROUP_CHARACTERS:
+        self.has_unwritten_text.set()
+        self._added[run_id] += len(text)
+        if self._added[run_id] >= GROUP_CHARACTERS:
             self.has_much_text.set()
 
     def end(self, run_id: str) -> None:
@@ -173,24 +173,31 @@ class LiveText:
         if run_id in self._own:
             del self._own[run_id]
             self._executed -= Counter([session_of(run_id)])  # keeps no zeros
-        self._unwritten.pop(run_id, None)
+        del self._added[run_id]
         self._check_need()
 
     # --- Between processes --------------------------------------------------------------------------------------------
 
-    def take_unwritten(self) -> list[ResponseDelta]:
-        """Return the unwritten text of this process, and mark it as written."""
+    def take_unwritten(self, sessions: Collection[str]) -> list[ResponseDelta]:
+        """Return the unwritten text of this process in some sessions, and mark it as written.
+
+        Args:
+            sessions: ids of sessions that other processes follow.
+        """
         deltas: list[ResponseDelta] = []
-        for run_id in self._unwritten:
-            step = self._own.get(run_id)
-            if step is not None:
-                part, fence = step.writer
-                pieces = step.pieces[step.written :]
-                key = part_key(run_id, part - 1)
-                deltas.append(ResponseDelta(step.session_id, RUN_JOB, key, fence, step.step, step.written, pieces))
-                step.written = len(step.pieces)
-        self._unwritten.clear()
-        self.has_new_text, self.has_much_text = anyio.Event(), anyio.Event()
+        self.has_unwritten_text, self.has_much_text = anyio.Event(), anyio.Event()
+        self._added.clear()
+        for run_id, step in self._own.items():
+            if step is None or step.written == len(step.pieces):
+                continue
+            if step.session_id not in sessions:
+                self.has_unwritten_text.set()
+                continue
+            part, fence = step.writer
+            pieces = step.pieces[step.written :]
+            key = part_key(run_id, part - 1)
+            deltas.append(ResponseDelta(step.session_id, RUN_JOB, key, fence, step.step, step.written, pieces))
+            step.written = len(step.pieces)
         return deltas
 
     def restore_unwritten(self, deltas: Iterable[ResponseDelta]) -> None:
@@ -204,8 +211,7 @@ class LiveText:
             step = self._own.get(run_id)
             if step is not None and (step.writer, step.step) == (_writer_of(delta), delta.step):
                 step.written = delta.start
-                self._unwritten[run_id] = sum(len(piece) for piece in step.pieces[delta.start :])
-                self.has_new_text.set()
+                self.has_unwritten_text.set()
 
     def positions(self) -> Mapping[str, int]:
         """Return the read position of text from other processes for each followed run, by session id."""

@@ -13,6 +13,8 @@ from chat_service.live_text import LiveText
 _LOG = logging.getLogger("chat_service")
 GROUP_SECONDS: Final = 0.1
 """Interval in seconds between writes of this process's text, and between reads of other processes' text."""
+ASK_SECONDS: Final = 0.5
+"""Interval in seconds in which a process that writes no text asks the store whether others follow its runs."""
 RETRY_SECONDS: Final = 1.0
 """Time in seconds between a write that failed and the next one."""
 
@@ -31,14 +33,15 @@ class SharedText:
         self._live = live
 
     async def write(self) -> None:
-        """Write the text of this process to the store in groups, until the task is cancelled."""
+        """Write text that other processes follow to the store in groups, until the task is cancelled."""
+        followed: frozenset[str] = frozenset()
         while True:
-            await self._live.has_new_text.wait()
-            with anyio.move_on_after(GROUP_SECONDS):
+            await self._live.has_unwritten_text.wait()
+            with anyio.move_on_after(GROUP_SECONDS if followed else ASK_SECONDS):
                 await self._live.has_much_text.wait()
-            deltas = self._live.take_unwritten()
+            deltas = self._live.take_unwritten(followed)
             try:
-                await self._store.write_deltas(deltas)
+                followed = await self._store.write_deltas(deltas)
             except Exception:  # noqa: BLE001 - a store may raise anything; followers receive the stored response
                 self._live.restore_unwritten(deltas)
                 _LOG.warning("text of open responses was not written for other processes", exc_info=True)
@@ -48,8 +51,10 @@ class SharedText:
         """Read the text of runs that this process follows and others execute, until the task is cancelled."""
         while True:
             await self._live.needs_store.wait()
+            await anyio.sleep(GROUP_SECONDS)  # usually, a worker of this process takes the run, and nothing is read
+            if not self._live.needs_store.is_set():
+                continue
             try:
                 self._live.add_written(await self._store.deltas(self._live.positions()))
             except Exception:  # noqa: BLE001 - a store may raise anything; followers receive the stored response
                 _LOG.warning("text of open responses of other processes was not read", exc_info=True)
-            await anyio.sleep(GROUP_SECONDS)

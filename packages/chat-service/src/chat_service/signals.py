@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final, final
 from weakref import WeakValueDictionary
@@ -31,16 +32,15 @@ class Signal:
         self.number: int = 0
         self.changes: int = 0
         self.reports: int = 0
-        self._event: anyio.Event | None = None
-        self._change_event: anyio.Event | None = None
+        # An event would create a future for each waiting task, too, and needs twice the time.
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting_for_report: set[asyncio.Future[None]] = set()
 
     def notify_change(self) -> None:
         """Report that the store has changed."""
         self.changes += 1
         self.reports += 1
-        if self._change_event is not None:
-            self._change_event.set()
-            self._change_event = None
+        _wake(self._waiting_for_report)
         self.notify()
 
     def refresh(self) -> None:
@@ -51,9 +51,7 @@ class Signal:
     def notify(self) -> None:
         """Increase the number and wake all waiting tasks."""
         self.number += 1
-        if self._event is not None:
-            self._event.set()
-            self._event = None
+        _wake(self._waiting)
 
     async def wait(self, seen: int) -> None:
         """Wait until the number differs from `seen`.
@@ -62,8 +60,12 @@ class Signal:
             seen: the number that the caller has seen.
         """
         while self.number == seen:
-            self._event = self._event or anyio.Event()
-            await self._event.wait()
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.add(future)
+            try:
+                await future
+            finally:
+                self._waiting.discard(future)
 
     async def wait_for_report(self, seen: int) -> None:
         """Wait until the number of reports differs from `seen`. Other notifications do not wake the task.
@@ -72,8 +74,19 @@ class Signal:
             seen: the number of reports that the caller has seen.
         """
         while self.reports == seen:
-            self._change_event = self._change_event or anyio.Event()
-            await self._change_event.wait()
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting_for_report.add(future)
+            try:
+                await future
+            finally:
+                self._waiting_for_report.discard(future)
+
+
+def _wake(waiting: set[asyncio.Future[None]]) -> None:
+    for future in waiting:
+        if not future.done():  # the task may have been cancelled, or woken by another notification
+            future.set_result(None)
+    waiting.clear()
 
 
 @final

@@ -7,7 +7,7 @@ The rules for claims, leases and merges are in `_store_log.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -256,19 +256,26 @@ class Backend(JobStorage, Protocol):
         """List the jobs with their states at `now`, earliest start time first."""
         ...
 
-    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> None:
+    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> Collection[str]:
         """Store text deltas. Deltas from workers that have lost their job are ignored.
 
-        Deltas of a new response replace the stored deltas of the conversation.
+        Deltas of a new response replace the stored deltas of the conversation. Without deltas, nothing is written.
 
         Args:
             deltas: the deltas to store.
             now: the current time.
+
+        Returns:
+            The ids of the conversations that `read_deltas()` has marked as read until a time after `now`.
         """
         ...
 
-    def read_deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
-        """Return the text deltas after the given position of each conversation, in the order of positions."""
+    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
+        """Return the text deltas after the given position of each conversation, in the order of positions.
+
+        The conversations are marked as read until `READER_SECONDS` after `now`. A mark that is valid for more than half
+        of this time may be kept, because writing a mark takes longer than reading it.
+        """
         ...
 
     def poll(self, since: str | None, due_after: datetime, now: datetime) -> PollResult:

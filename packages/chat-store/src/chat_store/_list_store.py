@@ -227,7 +227,7 @@ class ListStore:
         """
         return await self._queue.cancel(kind, key)
 
-    async def write_deltas(self, deltas: Sequence[ResponseDelta]) -> None:
+    async def write_deltas(self, deltas: Sequence[ResponseDelta]) -> frozenset[str]:
         """Store text of responses that are not stored yet, so that other processes can show it.
 
         Deltas from a worker that has lost its job are ignored. The deltas of a conversation are deleted when a turn is
@@ -236,13 +236,16 @@ class ListStore:
 
         Args:
             deltas: the deltas, of any number of conversations. Deltas of the same response must be in order.
+
+        Returns:
+            The ids of the conversations that a process has read with `deltas()` in the last `READER_SECONDS`. Nobody
+            misses the text of other conversations. Without deltas, nothing is written.
         """
         require_deltas(deltas)
-        if deltas:
-            await finish_in_thread(lambda: self._backend.write_deltas(deltas, self._now()))
+        return frozenset(await finish_in_thread(lambda: self._backend.write_deltas(deltas, self._now())))
 
     async def deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
-        """Return the text of responses that are not stored yet.
+        """Return the text of responses that are not stored yet. `write_deltas()` reports that it was read.
 
         Args:
             after: for each conversation id, the position of the last delta already read, or 0.
@@ -251,7 +254,9 @@ class ListStore:
             The deltas after these positions, in the order of their positions.
         """
         require_positions(after)
-        return await finish_in_thread(partial(self._backend.read_deltas, dict(after))) if after else []
+        if not after:
+            return []
+        return await finish_in_thread(lambda: self._backend.read_deltas(after, self._now()))
 
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
         """Wait until a conversation has changed or become due since a cursor, and return the changed conversations.

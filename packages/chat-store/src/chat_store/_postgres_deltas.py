@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from chat_store._checksums import job_from_columns
 from chat_store._job_rules import has_lease
-from chat_store.deltas import DELTA_COLUMNS, ResponseDelta, delta_from_columns, delta_to_columns
+from chat_store.deltas import DELTA_COLUMNS, READER_SECONDS, ResponseDelta, delta_from_columns, delta_to_columns
 from chat_store.sql.pool import Connection
+from chat_store.sql.values import to_microseconds
 
 _FIND_JOB = (
     "WITH c AS MATERIALIZED (SELECT key FROM chat_conversations WHERE id = %(id)s FOR KEY SHARE) "
@@ -33,10 +34,26 @@ _READ = (
     "JOIN chat_conversations AS c ON c.id = known.id JOIN chat_deltas AS d ON d.conversation = c.key "
     "WHERE d.key > known.last ORDER BY d.key"
 )
+_READERS = (
+    "SELECT c.id FROM chat_delta_readers AS r JOIN chat_conversations AS c ON r.conversation = c.key WHERE r.until > %s"
+)
+_UNMARKED = (
+    "SELECT c.id FROM chat_conversations AS c LEFT JOIN chat_delta_readers AS r ON r.conversation = c.key "
+    "WHERE c.id = ANY(%s) AND coalesce(r.until, 0) < %s ORDER BY c.id"
+)
+_MARK = (
+    "WITH c AS MATERIALIZED (SELECT key FROM chat_conversations WHERE id = %s FOR KEY SHARE) "
+    "INSERT INTO chat_delta_readers (conversation, until) SELECT key, %s FROM c "
+    "ON CONFLICT (conversation) DO UPDATE SET until = greatest(chat_delta_readers.until, EXCLUDED.until)"
+)
+_FORGET = (
+    "DELETE FROM chat_delta_readers WHERE conversation IN "
+    "(SELECT conversation FROM chat_delta_readers WHERE until <= %s FOR UPDATE SKIP LOCKED)"
+)
 
 
 def write_deltas(connection: Connection, deltas: Sequence[ResponseDelta], now: datetime) -> None:
-    """Implement `Backend.write_deltas()` on a connection that is in a transaction."""
+    """Store the deltas for `Backend.write_deltas()` on a connection that is in a transaction."""
     # Two transactions that lock several jobs lock them in the same order.
     for delta in sorted(deltas, key=lambda delta: (delta.kind, delta.key)):
         columns = dict(zip(DELTA_COLUMNS, delta_to_columns(delta), strict=True))
@@ -45,7 +62,32 @@ def write_deltas(connection: Connection, deltas: Sequence[ResponseDelta], now: d
             connection.execute(_WRITE, {**columns, "conversation": row[0]})
 
 
+def find_readers(connection: Connection, now: datetime) -> list[str]:
+    """Return the ids of the conversations that are marked as read until a time after `now`."""
+    return [name for (name,) in connection.execute(_READERS, (to_microseconds(now),))]
+
+
+def find_unmarked(connection: Connection, names: Collection[str], now: datetime) -> list[str]:
+    """Return the ids of conversations that are not marked as read for another half of `READER_SECONDS`."""
+    until = to_microseconds(now + timedelta(seconds=READER_SECONDS / 2))
+    return [name for (name,) in connection.execute(_UNMARKED, (list(names), until))]
+
+
+def mark_readers(connection: Connection, names: Sequence[str], now: datetime) -> None:
+    """Mark conversations as read, and delete older marks, on a connection that is in a transaction.
+
+    Args:
+        connection: the connection.
+        names: the ids, sorted, because transactions that lock several conversations lock them in the same order.
+        now: the current time.
+    """
+    until = to_microseconds(now + timedelta(seconds=READER_SECONDS))
+    for name in names:
+        connection.execute(_MARK, (name, until))
+    connection.execute(_FORGET, (to_microseconds(now),))
+
+
 def read_deltas(connection: Connection, after: Mapping[str, int]) -> list[ResponseDelta]:
-    """Implement `Backend.read_deltas()`."""
+    """Return the deltas for `Backend.read_deltas()`."""
     rows = connection.execute(_READ, (list(after), list(after.values())), binary=True)
     return [delta_from_columns(row) for row in rows]

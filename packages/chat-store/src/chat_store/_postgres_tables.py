@@ -122,6 +122,15 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         """,
         "CREATE INDEX chat_deltas_conversation ON chat_deltas (conversation)",
     ),
+    (
+        # Conversations whose deltas other processes read.
+        """
+        CREATE UNLOGGED TABLE chat_delta_readers (
+            conversation BIGINT PRIMARY KEY REFERENCES chat_conversations (key) ON DELETE CASCADE,
+            until BIGINT NOT NULL
+        )
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1.
 

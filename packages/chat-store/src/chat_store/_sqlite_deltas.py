@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
-from chat_store.deltas import DELTA_COLUMNS, ResponseDelta, delta_from_columns, delta_to_columns
+from chat_store.deltas import DELTA_COLUMNS, READER_SECONDS, ResponseDelta, delta_from_columns, delta_to_columns
 from chat_store.sql.values import to_microseconds
 
 _OLDEST = (
@@ -32,10 +32,21 @@ _READ = (
     "SELECT d.key, id, kind, name, d.fence, step, start, pieces FROM chat_deltas AS d "
     "JOIN chat_conversations AS c ON d.conversation = c.key WHERE id = ? AND d.key > ? ORDER BY d.key"
 )
+_READERS = (
+    "SELECT id FROM chat_delta_readers AS r JOIN chat_conversations AS c ON r.conversation = c.key WHERE r.until > ?"
+)
+_UNMARKED = (
+    "SELECT id FROM chat_conversations AS c LEFT JOIN chat_delta_readers AS r ON r.conversation = c.key "
+    "WHERE id = ? AND ifnull(r.until, 0) < ?"
+)
+_MARK = (
+    "INSERT INTO chat_delta_readers (conversation, until) SELECT key, :until FROM chat_conversations WHERE id = :id "
+    "ON CONFLICT (conversation) DO UPDATE SET until = max(until, excluded.until)"
+)
 
 
 def write_deltas(connection: sqlite3.Connection, deltas: Sequence[ResponseDelta], now: datetime) -> None:
-    """Implement `Backend.write_deltas()` on a connection that is in a transaction."""
+    """Store the deltas for `Backend.write_deltas()` on a connection that is in a transaction."""
     for delta in deltas:
         columns = dict(zip(DELTA_COLUMNS, delta_to_columns(delta), strict=True))
         stored = connection.execute(_INSERT, {**columns, "id": delta.conversation, "now": to_microseconds(now)})
@@ -46,8 +57,26 @@ def write_deltas(connection: sqlite3.Connection, deltas: Sequence[ResponseDelta]
             connection.execute(_DROP_OTHERS, (delta.conversation, *delta.response))
 
 
+def find_readers(connection: sqlite3.Connection, now: datetime) -> list[str]:
+    """Return the ids of the conversations that are marked as read until a time after `now`."""
+    return [name for (name,) in connection.execute(_READERS, (to_microseconds(now),))]
+
+
+def find_unmarked(connection: sqlite3.Connection, names: Iterable[str], now: datetime) -> list[str]:
+    """Return the ids of conversations that are not marked as read for another half of `READER_SECONDS`."""
+    until = to_microseconds(now + timedelta(seconds=READER_SECONDS / 2))
+    return [found for name in names for (found,) in connection.execute(_UNMARKED, (name, until))]
+
+
+def mark_readers(connection: sqlite3.Connection, names: Collection[str], now: datetime) -> None:
+    """Mark conversations as read, and delete older marks, on a connection that is in a transaction."""
+    until = to_microseconds(now + timedelta(seconds=READER_SECONDS))
+    connection.execute("DELETE FROM chat_delta_readers WHERE until <= ?", (to_microseconds(now),))
+    connection.executemany(_MARK, [{"id": name, "until": until} for name in names])
+
+
 def read_deltas(connection: sqlite3.Connection, after: Mapping[str, int]) -> list[ResponseDelta]:
-    """Implement `Backend.read_deltas()`."""
+    """Return the deltas for `Backend.read_deltas()`."""
     return [delta_from_columns(row) for item in after.items() for row in connection.execute(_READ, item)]
 
 

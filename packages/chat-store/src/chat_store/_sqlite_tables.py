@@ -121,5 +121,14 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         """,
         "CREATE INDEX chat_deltas_conversation ON chat_deltas (conversation)",
     ),
+    (
+        # Conversations whose deltas other processes read.
+        """
+        CREATE TABLE chat_delta_readers (
+            conversation INTEGER PRIMARY KEY REFERENCES chat_conversations (key) ON DELETE CASCADE,
+            until INTEGER NOT NULL
+        )
+        """,
+    ),
 )
 """The statements that upgrade version n to version n + 1. Times are microseconds since 1970-01-01 UTC."""

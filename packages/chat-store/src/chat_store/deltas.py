@@ -10,6 +10,8 @@ from chat_core.json import dump_bytes, loads
 
 DELTA_COLUMNS: Final = ("kind", "name", "fence", "step", "start", "pieces")
 """The columns that `delta_to_columns()` returns."""
+READER_SECONDS: Final = 10.0
+"""Seconds for which a store remembers that the deltas of a conversation were read."""
 
 
 @final

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, final
 
 from chat_core.arguments import require_type
@@ -20,7 +20,7 @@ from chat_store._cursor import invalid_cursor_error, list_cursor, parse_list_cur
 from chat_store._job_rules import JobFilter, JobTransaction, can_be_taken, has_lease, takeable_at
 from chat_store._jobs_in_memory import JobChanges, list_jobs
 from chat_store._waits import wait_deadline
-from chat_store.deltas import ResponseDelta
+from chat_store.deltas import READER_SECONDS, ResponseDelta
 from chat_store.jobs import StoredJob
 from chat_store.meta import ConversationMeta
 from chat_store.results import Changed, Due, Waiting
@@ -123,6 +123,7 @@ class MemoryBackend:
         self._all: dict[str, _Rows] = {}
         self._jobs: dict[tuple[str, str], StoredJob] = {}
         self._deltas: dict[str, list[ResponseDelta]] = {}
+        self._delta_readers: dict[str, datetime] = {}
         self._last_delta = 0
         self._writing = threading.Lock()
         self._changes = 0
@@ -157,6 +158,7 @@ class MemoryBackend:
             self._deltas.pop(id, None)
         if transaction.after is None:
             self._all.pop(id, None)
+            self._delta_readers.pop(id, None)
             self._jobs = {name: job for name, job in self._jobs.items() if job.conversation != id}
             return
         rows = self._all.get(id) or _Rows(transaction.after)
@@ -182,7 +184,7 @@ class MemoryBackend:
         """Implement `Backend.list_jobs()`."""
         return list_jobs(self._jobs.values(), now, filters)
 
-    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> None:
+    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> Collection[str]:
         """Implement `Backend.write_deltas()`."""
         with self._writing:
             for delta in deltas:
@@ -191,9 +193,14 @@ class MemoryBackend:
                     known = self._deltas.get(delta.conversation, [])
                     kept = [item for item in known if item.response == delta.response]
                     self._deltas[delta.conversation] = [*kept, replace(delta, position=self._last_delta)]
+            self._delta_readers = {name: until for name, until in self._delta_readers.items() if until > now}
+            return list(self._delta_readers)
 
-    def read_deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
+    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
         """Implement `Backend.read_deltas()`."""
+        with self._writing:
+            until = now + timedelta(seconds=READER_SECONDS)
+            self._delta_readers.update((name, until) for name in after if name in self._all)
         return [
             delta
             for name, position in after.items()

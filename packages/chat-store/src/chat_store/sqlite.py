@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -49,7 +49,14 @@ from chat_store._checksums import (
 )
 from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, waiting_position
 from chat_store._job_rules import JobFilter, JobTransaction
-from chat_store._sqlite_deltas import drop_deltas, read_deltas, write_deltas
+from chat_store._sqlite_deltas import (
+    drop_deltas,
+    find_readers,
+    find_unmarked,
+    mark_readers,
+    read_deltas,
+    write_deltas,
+)
 from chat_store._sqlite_jobs import JOB_MOMENT, SqliteJobs
 from chat_store._sqlite_meta import count_conversations, list_conversations
 from chat_store._sqlite_tables import MIGRATIONS
@@ -300,13 +307,22 @@ class SqliteBackend:
         with self._pool.connection() as connection:
             return SqliteJobs(connection).list_jobs(now, filters)
 
-    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> None:
+    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> Collection[str]:
         """Implement `Backend.write_deltas()`."""
+        if not deltas:
+            with self._pool.connection() as connection:
+                return find_readers(connection, now)
         with self._pool.write() as connection:
             write_deltas(connection, deltas, now)
+            return find_readers(connection, now)
 
-    def read_deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
+    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
         """Implement `Backend.read_deltas()`."""
+        with self._pool.connection() as connection:
+            unmarked = find_unmarked(connection, after, now)
+        if unmarked:
+            with self._pool.write() as connection:
+                mark_readers(connection, unmarked, now)
         with self._pool.connection() as connection:
             return read_deltas(connection, after)
 

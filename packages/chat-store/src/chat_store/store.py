@@ -426,31 +426,30 @@ class ConversationStore(Protocol):
         ...
 
     async def cancel_job(self, kind: str, key: str) -> bool:
-        """Cancel a job that has not ended. A worker that runs it is cancelled at the next lease renewal.
+        """Cancel a job, also in the worker that runs it. Return False if it has ended or is not stored.
 
         Args:
             kind: the kind of the job.
             key: the key of the job.
-
-        Returns:
-            True if the job was cancelled, False if it has ended or is not stored.
         """
         ...
 
-    async def write_deltas(self, deltas: Sequence[ResponseDelta]) -> None:
+    async def write_deltas(self, deltas: Sequence[ResponseDelta]) -> frozenset[str]:
         """Store text of responses that are not stored yet, so that other processes can show it.
 
-        Deltas from a worker that has lost its job are ignored. The deltas of a conversation are deleted when a turn is
-        stored, when deltas of another response are stored, and by a redaction. `changes()` does not report them. They
-        may be lost if the database stops.
+        Deltas from a worker that has lost its job are ignored. The deltas of a conversation are deleted with a stored
+        turn, deltas of another response, or a redaction. `changes()` does not report them. They may be lost in a crash.
 
         Args:
             deltas: the deltas, of any number of conversations. Deltas of the same response must be in order.
+
+        Returns:
+            The ids of the conversations that a process has read with `deltas()` in the last `READER_SECONDS`.
         """
         ...
 
     async def deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
-        """Return the text of responses that are not stored yet, in the order of their positions.
+        """Return the text of responses that are not stored yet, by position. `write_deltas()` reports that it was read.
 
         Args:
             after: for each conversation id, the position of the last delta already read, or 0.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from chat_core.errors import LeaseLostError
 from chat_core.messages import Messages
 
-from chat_store.deltas import ResponseDelta
+from chat_store.deltas import READER_SECONDS, ResponseDelta
 from chat_store.jobs import Job, StoredJob
 from chat_store.store import ConversationStore
 from chat_store.testing._fixtures import Stores, answer, refused, require
@@ -110,8 +110,34 @@ async def text_is_deleted_when_its_turn_is_stored(stores: Stores) -> None:
         require(await there.deltas({"3": 0}) == [], "a deleted conversation leaves no text")
 
 
+async def readers_of_text_are_reported(stores: Stores) -> None:
+    """`write_deltas()` returns the conversations whose text a process has read in the last `READER_SECONDS`."""
+    async with stores.open() as here, stores.open() as there:
+        one, two = await _create(here, "1"), await here.create(Messages.from_user("Hello."), id="2")
+        async with here.take_job("run") as taken:
+            delta = _create_delta(taken, 0, 0, "Text.")
+            found = await here.write_deltas([delta])
+            require(found == frozenset(), f"nobody has read a text, but {found} are reported")
+            await there.deltas({one: 0, "unknown": 0})
+            found = await here.write_deltas([delta])
+            require(found == frozenset({one}), f"the text of {one} was read, and {found} are reported")
+            stores.clock.advance(seconds=0.8 * READER_SECONDS)
+            await there.deltas({two: 0, one: 0})
+            stores.clock.advance(seconds=0.8 * READER_SECONDS)
+            found = await here.write_deltas([])
+            require(found == frozenset({one, two}), f"without deltas, both conversations are reported, not {found}")
+            stores.clock.advance(seconds=0.8 * READER_SECONDS)
+            found = await here.write_deltas([])
+            require(found == frozenset(), f"nobody reads a text any more, but {found} are reported")
+            await there.deltas({one: 0, two: 0})
+            await there.delete(two)
+            found = await here.write_deltas([])
+            require(found == frozenset({one}), f"a deleted conversation is not read, but {found} are reported")
+
+
 SCENARIOS = (
     unfinished_text_is_read_by_other_processes,
+    readers_of_text_are_reported,
     text_of_a_worker_without_its_job_is_ignored,
     text_is_deleted_when_its_turn_is_stored,
 )
