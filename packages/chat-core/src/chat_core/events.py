@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Generic, Literal, Never, TypeAlias, final
 
 from typing_extensions import TypeVar
@@ -233,6 +232,8 @@ StreamEvent: TypeAlias = ProgressEvent | Done[OutT_co] | PauseT_co
 
 def event_schema() -> dict[str, object]:
     """Return the JSON Schema (draft 2020-12) of the objects that `to_dict()` returns for events."""
+    from importlib.resources import files  # noqa: PLC0415 - only this function needs it
+
     text = files("chat_core").joinpath("events.schema.json").read_text(encoding="utf-8")
     value: dict[str, object] = json.loads(text)
     return value

@@ -13,7 +13,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Protocol, get_args
 
 from pydantic_core import to_json
@@ -103,6 +102,8 @@ class MakeMessages(Protocol):
 
 def schema() -> dict[str, object]:
     """Return the JSON Schema (draft 2020-12) of a stored conversation. It allows unknown fields."""
+    from importlib.resources import files  # noqa: PLC0415 - only this function needs it
+
     text = files("chat_core.messages").joinpath("conversation.schema.json").read_text(encoding="utf-8")
     value: dict[str, object] = json.loads(text)
     return value

@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from html.entities import codepoint2name
 from typing import Final, TypeVar, final
 from urllib.parse import unquote, unquote_plus
 
@@ -198,6 +197,8 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _escaped_forms_pattern(character: str) -> str:
+    from html.entities import codepoint2name  # noqa: PLC0415 - its tables are built by the import
+
     code, encoded = ord(character), character.encode(errors="replace")
     utf16 = character.encode("utf-16-be", errors="surrogatepass").hex()
     # Limits on repeated characters keep the search linear in the length of the text.

@@ -81,36 +81,32 @@ FAILED_GENERATIONS: Final = frozenset({normalize_name("tool_use_failed")})
 Groq reports a call that does not match its schema as `tool_use_failed`.
 """
 
-_CONTEXT: Final = re.compile(
+_CONTEXT: Final = (
     r"\A(?!.*\bper (?:minute|hour|day)\b).*?(?:"
     r"maximum (?:context|prompt|model|input) length|context (?:length|window|size|limit)|too many tokens"
     r"|(?:prompt|input) (?:is )?too long|(?:prompt|input) token count|range of input length"
     r"|(?:input|prompt|request)\b[^.]{0,60}\b(?:exceed(?:s|ed)?|longer than|too (?:long|large))"
     r"[^.]{0,60}(?:tokens|token limit|context|max(?:imum)? length)"
-    r"|`?inputs`? (?:must have less than|tokens \+)|token limit (?:reached|exceeded))",
-    re.IGNORECASE,
+    r"|`?inputs`? (?:must have less than|tokens \+)|token limit (?:reached|exceeded))"
 )
 """Messages about the context window. Limits per minute, hour or day are excluded: they use similar words."""
 
-_QUOTA: Final = re.compile(
+_QUOTA: Final = (
     r"insufficient (?:\w+ )?(?:balance|credits?|funds|quota)|exceeded your (?:current|monthly) (?:quota|spend)"
-    r"|out of credits|requires more credits|payment required|billing (?:hard )?limit|billing (?:is )?not active",
-    re.IGNORECASE,
+    r"|out of credits|requires more credits|payment required|billing (?:hard )?limit|billing (?:is )?not active"
 )
-_KEY: Final = re.compile(
-    r"api[ -]?key\b[^.]{0,40}\b(?:not valid|invalid|incorrect|expired)|(?:invalid|incorrect) api[ -]?key|login fail",
-    re.IGNORECASE,
+_KEY: Final = (
+    r"api[ -]?key\b[^.]{0,40}\b(?:not valid|invalid|incorrect|expired)|(?:invalid|incorrect) api[ -]?key|login fail"
 )
-_FILTER: Final = re.compile(
+_FILTER: Final = (
     r"content (?:violates|policy|management policy)|usage guidelines|safety system|considered high risk"
-    r"|(?:unsafe|sensitive|inappropriate) content|(?:input|prompt|request|content)\b[^.]{0,40}\bflagged|_sensitive\b",
-    re.IGNORECASE,
+    r"|(?:unsafe|sensitive|inappropriate) content|(?:input|prompt|request|content)\b[^.]{0,40}\bflagged|_sensitive\b"
 )
-_RATE: Final = re.compile(r"rate.?limit|too many requests|requests per (?:second|minute|day)", re.IGNORECASE)
-_BUSY: Final = re.compile(r"overloaded|at capacity|temporarily unavailable|service unavailable", re.IGNORECASE)
-_BAD: Final = re.compile(r"invalid (?:param|argument|request)|bad request", re.IGNORECASE)
+_RATE: Final = r"rate.?limit|too many requests|requests per (?:second|minute|day)"
+_BUSY: Final = r"overloaded|at capacity|temporarily unavailable|service unavailable"
+_BAD: Final = r"invalid (?:param|argument|request)|bad request"
 
-WORDS: Final[tuple[tuple[re.Pattern[str], type[ProviderError], tuple[type[ProviderError] | None, ...]], ...]] = (
+WORDS: Final[tuple[tuple[str, type[ProviderError], tuple[type[ProviderError] | None, ...]], ...]] = (
     (_CONTEXT, ContextLengthError, (InvalidRequestError, None)),
     (_KEY, AuthenticationError, (InvalidRequestError, PermissionDeniedError, None)),
     (_FILTER, ContentFilteredError, (InvalidRequestError, PermissionDeniedError, None)),
@@ -119,10 +115,12 @@ WORDS: Final[tuple[tuple[re.Pattern[str], type[ProviderError], tuple[type[Provid
     (_BUSY, OverloadedError, (None,)),
     (_BAD, InvalidRequestError, (None,)),
 )
-"""Patterns for messages, each with the error class that it indicates and the less specific classes that it replaces.
+"""Case-insensitive patterns for messages, each with the error class that it indicates and the less specific classes
+that it replaces.
 
-Many servers distinguish these errors only by the message. None means an error without a known status or name.
+Many servers distinguish these errors only by the message. None means an error without a known status or name. The
+patterns are strings, so that `re` compiles them for the first error and not when this module is imported.
 """
 
-ELSEWHERE: Final = re.compile(r"Invalid '(?!messages\[\d+\]\.content|input|prompt)")
-"""Messages about a field other than the conversation. Shortening the conversation does not help."""
+ELSEWHERE: Final = r"Invalid '(?!messages\[\d+\]\.content|input|prompt)"
+"""Pattern for messages about a field other than the conversation. Shortening the conversation does not help."""

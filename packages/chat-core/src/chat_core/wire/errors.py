@@ -46,15 +46,13 @@ SPECIFIC_STATUSES: Final[Mapping[int, tuple[type[ProviderError], ...]]] = {
 }
 """Error classes that an error name may select for these statuses. Other names are ignored."""
 
-SECRET: Final = re.compile(
+API_KEY: Final = (
     r"\b(?:(?:sk|pk|gsk|key|xai|hf|r8|csk|pplx|nvapi|fw|ghp|gho|ghu|tgp|pa|jina|or)[-_](?=[\w.…-]*[\d*…])[\w*.…-]{6,}"
     r"|github_pat_\w{8,}|AIza[\w-]{8,}|AQ\.[\w-]{8,}|ya29\.[\w.-]{8,}|dapi[0-9a-f]{8,}|eyJ[\w-]{8,}\.[\w.-]{8,})"
 )
 """Pattern for API keys. A key that a server quotes in an error message must not reach a log."""
 
-QUOTED: Final = re.compile(
-    r"\b((?:api[ _-]?key|bearer)(?: provided)?[ :='\"]{1,4})(?=[\w.-]{0,64}\d)[\w.-]{16,}", re.IGNORECASE
-)
+QUOTED: Final = r"(?i)\b((?:api[ _-]?key|bearer)(?: provided)?[ :='\"]{1,4})(?=[\w.-]{0,64}\d)[\w.-]{16,}"
 """Pattern for a value in any format that the message itself calls a key."""
 
 LONGEST_MESSAGE: Final = 600
@@ -149,14 +147,14 @@ def as_error_class(kind: type[ErrorT], error: ProviderError) -> ErrorT:
 def _error_class(reported: ErrorBody, status: int | None) -> type[ProviderError]:
     named = [MEANINGS[name] for name in map(normalize_name, reported.names) if name in MEANINGS]
     kind = next((kind for kind in named if _may_override_status(kind, status)), None)
-    if kind is ContextLengthError and ELSEWHERE.search(reported.message):
+    if kind is ContextLengthError and re.search(ELSEWHERE, reported.message):
         return InvalidRequestError
     if kind not in (None, InvalidRequestError):
         return kind
     place = kind or (None if status is None else error_class_for_status(status))
     if status not in SPECIFIC_STATUSES:
         for words, better, places in WORDS:
-            if place in places and words.search(reported.message):
+            if place in places and re.search(words, reported.message, re.IGNORECASE):
                 return better
     return place or ServerError
 
@@ -263,4 +261,4 @@ def _to_text(value: object) -> str:
 
 def _redact(text: str) -> str:
     """Return the text as one paragraph, with everything that looks like a key redacted."""
-    return QUOTED.sub(r"\1…", SECRET.sub("…", " ".join(text[:LONGEST_SEARCH].split())))
+    return re.sub(QUOTED, r"\1…", re.sub(API_KEY, "…", " ".join(text[:LONGEST_SEARCH].split())))
