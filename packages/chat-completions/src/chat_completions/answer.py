@@ -17,7 +17,7 @@ from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Stru
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_object, require_text
 
-from chat_completions.calls import Call, Calls
+from chat_completions.calls import Call, Calls, wrong_call
 
 MessageFields: TypeAlias = Mapping[str, Any]
 """The fields of a response message or of one of its deltas."""
@@ -342,7 +342,7 @@ class Answer:
         id_ = entry.get("id") or ""
         name: Any = function.get("name") or "" if is_object(function) else None
         if not name.__class__ is id_.__class__ is kind.__class__ is str:
-            raise _wrong_call(kind, function, name, position)
+            raise wrong_call(kind, function, name, position)
         text: Any = function.get("input" if kind == "custom" else "arguments")
         if text.__class__ is not str:
             text = _arguments_text(text)
@@ -447,16 +447,6 @@ CONCATENATED_FIELDS: Final = frozenset({"text", "summary", "data"})
 """The fields of a reasoning detail whose fragments are concatenated."""
 
 CALL_KEYS: Final = frozenset({"id", "index", "type", "function", "custom"})
-
-
-def _wrong_call(kind: object, function: object, name: object, position: int | None) -> WrongShapeError:
-    """Return the error that names the first field of a call that has the wrong type."""
-    path = "function_call" if position is None else f"tool_calls[{position}]"
-    if not isinstance(kind, str):
-        return WrongShapeError(f"{path}.type", "a string")
-    if not is_object(function):
-        return WrongShapeError(f"{path}.function", "an object")
-    return WrongShapeError(f"{path}.id" if isinstance(name, str) else f"{path}.function.name", "a string")
 
 
 def _arguments_text(value: object) -> str:

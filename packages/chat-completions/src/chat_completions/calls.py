@@ -11,7 +11,7 @@ import re
 from typing import Final, final
 
 from chat_core.messages import FunctionCall, Opaque, Tool
-from chat_core.wire.shapes import Json
+from chat_core.wire.shapes import Json, WrongShapeError, is_object
 
 _STRUCTURE: Final = re.compile(r'["\\\\{}\[\]]')
 
@@ -189,3 +189,20 @@ def _begins_another(call: Call, id_: str, text: str) -> bool:
     if id_ and call.id:
         return id_ != call.id
     return text.lstrip().startswith("{") and call.has_complete_arguments()
+
+
+def wrong_call(kind: object, function: object, name: object, position: int | None) -> WrongShapeError:
+    """Return the error that names the first field of a call that has the wrong type.
+
+    Args:
+        kind: the type of the call.
+        function: name and arguments of the call.
+        name: the name of the tool, if `function` is an object.
+        position: position in `tool_calls`; `None` for the field `function_call`.
+    """
+    path = "function_call" if position is None else f"tool_calls[{position}]"
+    if not isinstance(kind, str):
+        return WrongShapeError(f"{path}.type", "a string")
+    if not is_object(function):
+        return WrongShapeError(f"{path}.function", "an object")
+    return WrongShapeError(f"{path}.id" if isinstance(name, str) else f"{path}.function.name", "a string")
