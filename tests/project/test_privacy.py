@@ -24,6 +24,7 @@ IGNORES: Final = ("SLF001", "reportPrivateUsage")
 """Ignores of the private-access rules of the linter and of the type checker."""
 DEPENDENCY_PRIVATES: Final = {
     "chat_transport_aiohttp/_response.py": "aiohttp hides what it has buffered behind an exception",
+    "chat_transport_httpx/_asyncio_socket.py": "anyio has no public access to the transport of a socket",
     "chat_transport_httpx/_given_client.py": "httpx has no public setting for the sockets of a client",
     "chat_transport_httpx/_http2_reset.py": "httpcore cannot reset a stream of HTTP/2 by its public names",
 }

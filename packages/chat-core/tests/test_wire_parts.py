@@ -16,7 +16,7 @@ def test_own_data_returns_opaque_data_of_the_same_provider_only() -> None:
 def test_sole_text_is_the_text_of_a_turn_without_any_other_content() -> None:
     assert sole_text(Turn([Text("a")])) == "a"
     assert sole_text(Turn([Text("")])) == ""
-    others = [[], [Text("a"), Text("b")], [Text("a", Opaque("p", {}))], [Reasoning("a")]]
+    others: list[list[Part]] = [[], [Text("a"), Text("b")], [Text("a", Opaque("p", {}))], [Reasoning("a")]]
     assert [sole_text(Turn(parts)) for parts in others] == [None] * 4
 
 

@@ -166,8 +166,7 @@ class Service:
         _require_optional("memory", memory, UserMemory, "OwnerMemory(...)")
         _require_optional("traces", traces, Traces, "TracePropagation()")
         engine.chat(flow)  # refuses a flow with a `Handoff`
-        self._authenticate = authenticate
-        self._settings = settings or ServiceSettings()
+        self._authenticate, self._settings = authenticate, settings or ServiceSettings()
         self._limits = RateLimits(
             self._settings.requests_per_minute, time.monotonic, burst=self._settings.request_burst
         )
