@@ -29,7 +29,7 @@ async def test_text_reaches_followers_of_another_process(store: MemoryStore) -> 
     async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
         assert job is not None
         group.start_soon(SharedText(store, here).write)
-        group.start_soon(SharedText(store, there).read)
+        group.start_soon(SharedText(MemoryStore(beside=store), there).read)
         with there.following("s.1"), anyio.fail_after(WAIT):
             here.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
             here.append("s.1", "Good ")
@@ -65,11 +65,12 @@ async def test_text_is_written_only_while_another_process_reads_it(
             live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
             live.append("s.1", "Good morning.")
             await asked.wait()
-            unread = await store.deltas({"s": 0})
+            other = MemoryStore(beside=store)
+            unread = await other.deltas({"s": 0})
             while not found:
                 asked = anyio.Event()
                 await asked.wait()
-                found = await store.deltas({"s": 0})
+                found = await other.deltas({"s": 0})
         group.cancel_scope.cancel()
 
     assert unread == []
@@ -92,7 +93,7 @@ async def test_text_that_could_not_be_written_is_written_with_the_next_text(
             written.set()
         return followed
 
-    await store.deltas({"s": 0})
+    await MemoryStore(beside=store).deltas({"s": 0})
     monkeypatch.setattr(shared_text, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(store, "write_deltas", write_second)
     async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
@@ -106,7 +107,7 @@ async def test_text_that_could_not_be_written_is_written_with_the_next_text(
             await written.wait()
         group.cancel_scope.cancel()
 
-    deltas = await store.deltas({"s": 0})
+    deltas = await MemoryStore(beside=store).deltas({"s": 0})
     assert [(delta.start, delta.pieces) for delta in deltas] == [(0, ["Good ", "morning."])]
 
 
@@ -132,7 +133,7 @@ async def test_text_that_could_not_be_written_is_written_after_a_pause_although_
         steps.append(seconds)
         await checkpoint()
 
-    await store.deltas({"s": 0})
+    await MemoryStore(beside=store).deltas({"s": 0})
     monkeypatch.setattr(store, "write_deltas", write_second)
     monkeypatch.setattr(shared_text, "anyio", SimpleNamespace(sleep=sleep, move_on_after=anyio.move_on_after))
     async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
@@ -144,7 +145,7 @@ async def test_text_that_could_not_be_written_is_written_after_a_pause_although_
             await written.wait()
         group.cancel_scope.cancel()
 
-    deltas = await store.deltas({"s": 0})
+    deltas = await MemoryStore(beside=store).deltas({"s": 0})
     assert [(delta.start, delta.pieces) for delta in deltas] == [(0, ["Good morning."])]
     assert steps == ["write", shared_text.RETRY_SECONDS, "write"]
 

@@ -110,11 +110,11 @@ class ForgetsJobChanges(MemoryBackend):
 
 
 class KeepsTextOfAnyWorker(MemoryBackend):
-    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> Collection[str]:
+    def write_deltas(self, deltas: Sequence[ResponseDelta], writer: str, now: datetime) -> Collection[str]:
         for delta in deltas:
             job = self._jobs[delta.kind, delta.key]
-            super().write_deltas([replace(delta, fence=job.fence)], min(now, job.at))
-        return super().write_deltas([], now)
+            super().write_deltas([replace(delta, fence=job.fence)], writer, min(now, job.at))
+        return super().write_deltas([], writer, now)
 
 
 class KeepsTextOfStoredTurns(MemoryBackend):
@@ -128,20 +128,25 @@ class KeepsTextOfStoredTurns(MemoryBackend):
 
 
 class IgnoresPositionsOfText(MemoryBackend):
-    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
-        return super().read_deltas(dict.fromkeys(after, 0), now)
+    def read_deltas(self, after: Mapping[str, int], reader: str, now: datetime) -> list[ResponseDelta]:
+        return super().read_deltas(dict.fromkeys(after, 0), reader, now)
 
 
 class ForgetsReadersOfText(MemoryBackend):
-    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
-        found = super().read_deltas(after, now)
+    def read_deltas(self, after: Mapping[str, int], reader: str, now: datetime) -> list[ResponseDelta]:
+        found = super().read_deltas(after, reader, now)
         self._delta_readers.clear()
         return found
 
 
 class RemembersReadersOfText(MemoryBackend):
-    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
-        return super().read_deltas(after, now + timedelta(days=1))
+    def read_deltas(self, after: Mapping[str, int], reader: str, now: datetime) -> list[ResponseDelta]:
+        return super().read_deltas(after, reader, now + timedelta(days=1))
+
+
+class ReportsOwnReaders(MemoryBackend):
+    def write_deltas(self, deltas: Sequence[ResponseDelta], writer: str, now: datetime) -> Collection[str]:
+        return super().write_deltas(deltas, f"not {writer}", now)
 
 
 ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
@@ -162,6 +167,7 @@ ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
     ("unfinished_text_is_read_by_other_processes", ManagedLog, IgnoresPositionsOfText),
     ("readers_of_text_are_reported", ManagedLog, ForgetsReadersOfText),
     ("readers_of_text_are_reported", ManagedLog, RemembersReadersOfText),
+    ("readers_of_text_are_reported", ManagedLog, ReportsOwnReaders),
     ("text_of_a_worker_without_its_job_is_ignored", ManagedLog, KeepsTextOfAnyWorker),
     ("text_is_deleted_when_its_turn_is_stored", ManagedLog, KeepsTextOfStoredTurns),
     ("one_of_ten_workers_takes_a_job", ManagedLog, ForgetsJobChanges),

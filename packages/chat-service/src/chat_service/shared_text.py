@@ -13,7 +13,7 @@ from chat_service.live_text import LiveText
 _LOG = logging.getLogger("chat_service")
 GROUP_SECONDS: Final = 0.1
 """Interval in seconds between writes of this process's text, and between reads of other processes' text."""
-ASK_SECONDS: Final = 0.5
+ASK_SECONDS: Final = 0.2
 """Interval in seconds in which a process that writes no text asks the store whether others follow its runs."""
 RETRY_SECONDS: Final = 1.0
 """Time in seconds between a write that failed and the next one."""
@@ -51,10 +51,8 @@ class SharedText:
         """Read the text of runs that this process follows and others execute, until the task is cancelled."""
         while True:
             await self._live.needs_store.wait()
-            await anyio.sleep(GROUP_SECONDS)  # usually, a worker of this process takes the run, and nothing is read
-            if not self._live.needs_store.is_set():
-                continue
             try:
                 self._live.add_written(await self._store.deltas(self._live.positions()))
             except Exception:  # noqa: BLE001 - a store may raise anything; followers receive the stored response
                 _LOG.warning("text of open responses of other processes was not read", exc_info=True)
+            await anyio.sleep(GROUP_SECONDS)

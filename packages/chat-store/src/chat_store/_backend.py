@@ -256,25 +256,31 @@ class Backend(JobStorage, Protocol):
         """List the jobs with their states at `now`, earliest start time first."""
         ...
 
-    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> Collection[str]:
+    def write_deltas(self, deltas: Sequence[ResponseDelta], writer: str, now: datetime) -> Collection[str]:
         """Store text deltas. Deltas from workers that have lost their job are ignored.
 
         Deltas of a new response replace the stored deltas of the conversation. Without deltas, nothing is written.
 
         Args:
             deltas: the deltas to store.
+            writer: id of the store that writes.
             now: the current time.
 
         Returns:
-            The ids of the conversations that `read_deltas()` has marked as read until a time after `now`.
+            The ids of the conversations that other stores have marked as read until a time after `now`.
         """
         ...
 
-    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
+    def read_deltas(self, after: Mapping[str, int], reader: str, now: datetime) -> list[ResponseDelta]:
         """Return the text deltas after the given position of each conversation, in the order of positions.
 
         The conversations are marked as read until `READER_SECONDS` after `now`. A mark that is valid for more than half
         of this time may be kept, because writing a mark takes longer than reading it.
+
+        Args:
+            after: the positions, by id of the conversation.
+            reader: id of the store that reads.
+            now: the current time.
         """
         ...
 

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from typing import ClassVar, Self
+from uuid import uuid4
 
 from anyio import CancelScope, current_time, move_on_after
 from chat_core.clock import to_utc, utc_clock
@@ -52,6 +53,7 @@ class ListStore:
     def __init__(self, backend: Backend, lease_seconds: float, now: Callable[[], datetime]) -> None:
         self._lease_length = lease_length(lease_seconds)
         self._backend = backend
+        self._id = uuid4().hex
         self._lease_seconds = lease_seconds
         self._now = utc_clock(now)
         self._queue = JobQueue(backend, self._lease_length, self._now)
@@ -238,14 +240,14 @@ class ListStore:
             deltas: the deltas, of any number of conversations. Deltas of the same response must be in order.
 
         Returns:
-            The ids of the conversations that a process has read with `deltas()` in the last `READER_SECONDS`. Nobody
-            misses the text of other conversations. Without deltas, nothing is written.
+            The ids of the conversations that other stores have read with `deltas()` in the last `READER_SECONDS`. The
+            text of other conversations need not be written. Without deltas, nothing is written.
         """
         require_deltas(deltas)
-        return frozenset(await finish_in_thread(lambda: self._backend.write_deltas(deltas, self._now())))
+        return frozenset(await finish_in_thread(lambda: self._backend.write_deltas(deltas, self._id, self._now())))
 
     async def deltas(self, after: Mapping[str, int]) -> list[ResponseDelta]:
-        """Return the text of responses that are not stored yet. `write_deltas()` reports that it was read.
+        """Return the text of responses that are not stored yet. `write_deltas()` of other stores reports the readers.
 
         Args:
             after: for each conversation id, the position of the last delta already read, or 0.
@@ -256,7 +258,7 @@ class ListStore:
         require_positions(after)
         if not after:
             return []
-        return await finish_in_thread(lambda: self._backend.read_deltas(after, self._now()))
+        return await finish_in_thread(lambda: self._backend.read_deltas(after, self._id, self._now()))
 
     async def changes(self, since: str | None = None, *, wait_seconds: float | None = None) -> Changes:
         """Wait until a conversation has changed or become due since a cursor, and return the changed conversations.

@@ -35,20 +35,21 @@ _READ = (
     "WHERE d.key > known.last ORDER BY d.key"
 )
 _READERS = (
-    "SELECT c.id FROM chat_delta_readers AS r JOIN chat_conversations AS c ON r.conversation = c.key WHERE r.until > %s"
+    "SELECT DISTINCT c.id FROM chat_delta_readers AS r JOIN chat_conversations AS c ON r.conversation = c.key "
+    "WHERE r.reader <> %s AND r.until > %s"
 )
 _UNMARKED = (
-    "SELECT c.id FROM chat_conversations AS c LEFT JOIN chat_delta_readers AS r ON r.conversation = c.key "
-    "WHERE c.id = ANY(%s) AND coalesce(r.until, 0) < %s ORDER BY c.id"
+    "SELECT c.id FROM chat_conversations AS c LEFT JOIN chat_delta_readers AS r "
+    "ON r.conversation = c.key AND r.reader = %s WHERE c.id = ANY(%s) AND coalesce(r.until, 0) < %s ORDER BY c.id"
 )
 _MARK = (
     "WITH c AS MATERIALIZED (SELECT key FROM chat_conversations WHERE id = %s FOR KEY SHARE) "
-    "INSERT INTO chat_delta_readers (conversation, until) SELECT key, %s FROM c "
-    "ON CONFLICT (conversation) DO UPDATE SET until = greatest(chat_delta_readers.until, EXCLUDED.until)"
+    "INSERT INTO chat_delta_readers (conversation, reader, until) SELECT key, %s, %s FROM c "
+    "ON CONFLICT (conversation, reader) DO UPDATE SET until = greatest(chat_delta_readers.until, EXCLUDED.until)"
 )
 _FORGET = (
-    "DELETE FROM chat_delta_readers WHERE conversation IN "
-    "(SELECT conversation FROM chat_delta_readers WHERE until <= %s FOR UPDATE SKIP LOCKED)"
+    "DELETE FROM chat_delta_readers WHERE (conversation, reader) IN "
+    "(SELECT conversation, reader FROM chat_delta_readers WHERE until <= %s FOR UPDATE SKIP LOCKED)"
 )
 
 
@@ -62,28 +63,29 @@ def write_deltas(connection: Connection, deltas: Sequence[ResponseDelta], now: d
             connection.execute(_WRITE, {**columns, "conversation": row[0]})
 
 
-def find_readers(connection: Connection, now: datetime) -> list[str]:
-    """Return the ids of the conversations that are marked as read until a time after `now`."""
-    return [name for (name,) in connection.execute(_READERS, (to_microseconds(now),))]
+def find_read(connection: Connection, writer: str, now: datetime) -> list[str]:
+    """Return the ids of the conversations that other stores have marked as read until a time after `now`."""
+    return [name for (name,) in connection.execute(_READERS, (writer, to_microseconds(now)))]
 
 
-def find_unmarked(connection: Connection, names: Collection[str], now: datetime) -> list[str]:
-    """Return the ids of conversations that are not marked as read for another half of `READER_SECONDS`."""
+def find_unmarked(connection: Connection, names: Collection[str], reader: str, now: datetime) -> list[str]:
+    """Return the ids of conversations that a store has not marked as read for another half of `READER_SECONDS`."""
     until = to_microseconds(now + timedelta(seconds=READER_SECONDS / 2))
-    return [name for (name,) in connection.execute(_UNMARKED, (list(names), until))]
+    return [name for (name,) in connection.execute(_UNMARKED, (reader, list(names), until))]
 
 
-def mark_readers(connection: Connection, names: Sequence[str], now: datetime) -> None:
-    """Mark conversations as read, and delete older marks, on a connection that is in a transaction.
+def mark_read(connection: Connection, names: Sequence[str], reader: str, now: datetime) -> None:
+    """Mark conversations as read by a store, and delete older marks, on a connection that is in a transaction.
 
     Args:
         connection: the connection.
         names: the ids, sorted, because transactions that lock several conversations lock them in the same order.
+        reader: id of the store.
         now: the current time.
     """
     until = to_microseconds(now + timedelta(seconds=READER_SECONDS))
     for name in names:
-        connection.execute(_MARK, (name, until))
+        connection.execute(_MARK, (name, reader, until))
     connection.execute(_FORGET, (to_microseconds(now),))
 
 

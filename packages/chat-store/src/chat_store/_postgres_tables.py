@@ -123,11 +123,13 @@ MIGRATIONS: Sequence[Sequence[LiteralString]] = (
         "CREATE INDEX chat_deltas_conversation ON chat_deltas (conversation)",
     ),
     (
-        # Conversations whose deltas other processes read.
+        # Stores that read the deltas of a conversation.
         """
         CREATE UNLOGGED TABLE chat_delta_readers (
-            conversation BIGINT PRIMARY KEY REFERENCES chat_conversations (key) ON DELETE CASCADE,
-            until BIGINT NOT NULL
+            conversation BIGINT NOT NULL REFERENCES chat_conversations (key) ON DELETE CASCADE,
+            reader TEXT COLLATE "C" NOT NULL,
+            until BIGINT NOT NULL,
+            PRIMARY KEY (conversation, reader)
         )
         """,
     ),

@@ -33,15 +33,17 @@ _READ = (
     "JOIN chat_conversations AS c ON d.conversation = c.key WHERE id = ? AND d.key > ? ORDER BY d.key"
 )
 _READERS = (
-    "SELECT id FROM chat_delta_readers AS r JOIN chat_conversations AS c ON r.conversation = c.key WHERE r.until > ?"
+    "SELECT DISTINCT id FROM chat_delta_readers AS r JOIN chat_conversations AS c ON r.conversation = c.key "
+    "WHERE r.reader <> ? AND r.until > ?"
 )
 _UNMARKED = (
-    "SELECT id FROM chat_conversations AS c LEFT JOIN chat_delta_readers AS r ON r.conversation = c.key "
-    "WHERE id = ? AND ifnull(r.until, 0) < ?"
+    "SELECT id FROM chat_conversations AS c LEFT JOIN chat_delta_readers AS r "
+    "ON r.conversation = c.key AND r.reader = ? WHERE id = ? AND ifnull(r.until, 0) < ?"
 )
 _MARK = (
-    "INSERT INTO chat_delta_readers (conversation, until) SELECT key, :until FROM chat_conversations WHERE id = :id "
-    "ON CONFLICT (conversation) DO UPDATE SET until = max(until, excluded.until)"
+    "INSERT INTO chat_delta_readers (conversation, reader, until) "
+    "SELECT key, :reader, :until FROM chat_conversations WHERE id = :id "
+    "ON CONFLICT (conversation, reader) DO UPDATE SET until = max(until, excluded.until)"
 )
 
 
@@ -57,22 +59,22 @@ def write_deltas(connection: sqlite3.Connection, deltas: Sequence[ResponseDelta]
             connection.execute(_DROP_OTHERS, (delta.conversation, *delta.response))
 
 
-def find_readers(connection: sqlite3.Connection, now: datetime) -> list[str]:
-    """Return the ids of the conversations that are marked as read until a time after `now`."""
-    return [name for (name,) in connection.execute(_READERS, (to_microseconds(now),))]
+def find_read(connection: sqlite3.Connection, writer: str, now: datetime) -> list[str]:
+    """Return the ids of the conversations that other stores have marked as read until a time after `now`."""
+    return [name for (name,) in connection.execute(_READERS, (writer, to_microseconds(now)))]
 
 
-def find_unmarked(connection: sqlite3.Connection, names: Iterable[str], now: datetime) -> list[str]:
-    """Return the ids of conversations that are not marked as read for another half of `READER_SECONDS`."""
+def find_unmarked(connection: sqlite3.Connection, names: Iterable[str], reader: str, now: datetime) -> list[str]:
+    """Return the ids of conversations that a store has not marked as read for another half of `READER_SECONDS`."""
     until = to_microseconds(now + timedelta(seconds=READER_SECONDS / 2))
-    return [found for name in names for (found,) in connection.execute(_UNMARKED, (name, until))]
+    return [found for name in names for (found,) in connection.execute(_UNMARKED, (reader, name, until))]
 
 
-def mark_readers(connection: sqlite3.Connection, names: Collection[str], now: datetime) -> None:
-    """Mark conversations as read, and delete older marks, on a connection that is in a transaction."""
+def mark_read(connection: sqlite3.Connection, names: Collection[str], reader: str, now: datetime) -> None:
+    """Mark conversations as read by a store, and delete older marks, on a connection that is in a transaction."""
     until = to_microseconds(now + timedelta(seconds=READER_SECONDS))
     connection.execute("DELETE FROM chat_delta_readers WHERE until <= ?", (to_microseconds(now),))
-    connection.executemany(_MARK, [{"id": name, "until": until} for name in names])
+    connection.executemany(_MARK, [{"id": name, "reader": reader, "until": until} for name in names])
 
 
 def read_deltas(connection: sqlite3.Connection, after: Mapping[str, int]) -> list[ResponseDelta]:

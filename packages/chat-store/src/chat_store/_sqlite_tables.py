@@ -122,11 +122,13 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "CREATE INDEX chat_deltas_conversation ON chat_deltas (conversation)",
     ),
     (
-        # Conversations whose deltas other processes read.
+        # Stores that read the deltas of a conversation.
         """
         CREATE TABLE chat_delta_readers (
-            conversation INTEGER PRIMARY KEY REFERENCES chat_conversations (key) ON DELETE CASCADE,
-            until INTEGER NOT NULL
+            conversation INTEGER NOT NULL REFERENCES chat_conversations (key) ON DELETE CASCADE,
+            reader TEXT NOT NULL,
+            until INTEGER NOT NULL,
+            PRIMARY KEY (conversation, reader)
         )
         """,
     ),

@@ -123,7 +123,7 @@ class MemoryBackend:
         self._all: dict[str, _Rows] = {}
         self._jobs: dict[tuple[str, str], StoredJob] = {}
         self._deltas: dict[str, list[ResponseDelta]] = {}
-        self._delta_readers: dict[str, datetime] = {}
+        self._delta_readers: dict[tuple[str, str], datetime] = {}
         self._last_delta = 0
         self._writing = threading.Lock()
         self._changes = 0
@@ -158,7 +158,7 @@ class MemoryBackend:
             self._deltas.pop(id, None)
         if transaction.after is None:
             self._all.pop(id, None)
-            self._delta_readers.pop(id, None)
+            self._delta_readers = {mark: until for mark, until in self._delta_readers.items() if mark[0] != id}
             self._jobs = {name: job for name, job in self._jobs.items() if job.conversation != id}
             return
         rows = self._all.get(id) or _Rows(transaction.after)
@@ -184,7 +184,7 @@ class MemoryBackend:
         """Implement `Backend.list_jobs()`."""
         return list_jobs(self._jobs.values(), now, filters)
 
-    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> Collection[str]:
+    def write_deltas(self, deltas: Sequence[ResponseDelta], writer: str, now: datetime) -> Collection[str]:
         """Implement `Backend.write_deltas()`."""
         with self._writing:
             for delta in deltas:
@@ -193,14 +193,14 @@ class MemoryBackend:
                     known = self._deltas.get(delta.conversation, [])
                     kept = [item for item in known if item.response == delta.response]
                     self._deltas[delta.conversation] = [*kept, replace(delta, position=self._last_delta)]
-            self._delta_readers = {name: until for name, until in self._delta_readers.items() if until > now}
-            return list(self._delta_readers)
+            self._delta_readers = {mark: until for mark, until in self._delta_readers.items() if until > now}
+            return {name for name, reader in self._delta_readers if reader != writer}
 
-    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
+    def read_deltas(self, after: Mapping[str, int], reader: str, now: datetime) -> list[ResponseDelta]:
         """Implement `Backend.read_deltas()`."""
         with self._writing:
             until = now + timedelta(seconds=READER_SECONDS)
-            self._delta_readers.update((name, until) for name in after if name in self._all)
+            self._delta_readers.update(((name, reader), until) for name in after if name in self._all)
         return [
             delta
             for name, position in after.items()

@@ -42,7 +42,7 @@ from chat_store._base_store import BaseStore
 from chat_store._checksums import past_time, waiting_from_columns
 from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, waiting_position
 from chat_store._job_rules import JobFilter, JobTransaction
-from chat_store._postgres_deltas import find_readers, find_unmarked, mark_readers, read_deltas, write_deltas
+from chat_store._postgres_deltas import find_read, find_unmarked, mark_read, read_deltas, write_deltas
 from chat_store._postgres_jobs import PostgresJobs
 from chat_store._postgres_meta import count_conversations, list_conversations
 from chat_store._postgres_tables import MIGRATIONS
@@ -255,24 +255,24 @@ class PostgresBackend:
         with self._pool.connection(self._begin_read) as connection:
             return PostgresJobs(connection).list_jobs(now, filters)
 
-    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> Collection[str]:
+    def write_deltas(self, deltas: Sequence[ResponseDelta], writer: str, now: datetime) -> Collection[str]:
         """Implement `Backend.write_deltas()`."""
         if not deltas:
             with self._pool.connection(self._begin_read) as connection:
-                return find_readers(connection, now)
+                return find_read(connection, writer, now)
         with self._pool.connection(self._begin_write) as connection:
             write_deltas(connection, deltas, now)
-            readers = find_readers(connection, now)
+            read = find_read(connection, writer, now)
             self.committer.commit(connection, b"")
-        return readers
+        return read
 
-    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
+    def read_deltas(self, after: Mapping[str, int], reader: str, now: datetime) -> list[ResponseDelta]:
         """Implement `Backend.read_deltas()`."""
         with self._pool.connection(self._begin_read) as connection:
-            unmarked = find_unmarked(connection, after, now)
+            unmarked = find_unmarked(connection, after, reader, now)
         if unmarked:
             with self._pool.connection(self._begin_write) as connection:
-                mark_readers(connection, unmarked, now)
+                mark_read(connection, unmarked, reader, now)
                 self.committer.commit(connection, b"")
         with self._pool.connection(self._begin_read) as connection:
             return read_deltas(connection, after)

@@ -51,9 +51,9 @@ from chat_store._cursor import due_position, invalid_cursor_error, list_cursor, 
 from chat_store._job_rules import JobFilter, JobTransaction
 from chat_store._sqlite_deltas import (
     drop_deltas,
-    find_readers,
+    find_read,
     find_unmarked,
-    mark_readers,
+    mark_read,
     read_deltas,
     write_deltas,
 )
@@ -307,22 +307,22 @@ class SqliteBackend:
         with self._pool.connection() as connection:
             return SqliteJobs(connection).list_jobs(now, filters)
 
-    def write_deltas(self, deltas: Sequence[ResponseDelta], now: datetime) -> Collection[str]:
+    def write_deltas(self, deltas: Sequence[ResponseDelta], writer: str, now: datetime) -> Collection[str]:
         """Implement `Backend.write_deltas()`."""
         if not deltas:
             with self._pool.connection() as connection:
-                return find_readers(connection, now)
+                return find_read(connection, writer, now)
         with self._pool.write() as connection:
             write_deltas(connection, deltas, now)
-            return find_readers(connection, now)
+            return find_read(connection, writer, now)
 
-    def read_deltas(self, after: Mapping[str, int], now: datetime) -> list[ResponseDelta]:
+    def read_deltas(self, after: Mapping[str, int], reader: str, now: datetime) -> list[ResponseDelta]:
         """Implement `Backend.read_deltas()`."""
         with self._pool.connection() as connection:
-            unmarked = find_unmarked(connection, after, now)
+            unmarked = find_unmarked(connection, after, reader, now)
         if unmarked:
             with self._pool.write() as connection:
-                mark_readers(connection, unmarked, now)
+                mark_read(connection, unmarked, reader, now)
         with self._pool.connection() as connection:
             return read_deltas(connection, after)
 

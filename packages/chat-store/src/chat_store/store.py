@@ -444,7 +444,7 @@ class ConversationStore(Protocol):
             deltas: the deltas, of any number of conversations. Deltas of the same response must be in order.
 
         Returns:
-            The ids of the conversations that a process has read with `deltas()` in the last `READER_SECONDS`.
+            The ids of the conversations that other stores have read with `deltas()` in the last `READER_SECONDS`.
         """
         ...
 

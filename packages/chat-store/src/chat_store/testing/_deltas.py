@@ -111,13 +111,16 @@ async def text_is_deleted_when_its_turn_is_stored(stores: Stores) -> None:
 
 
 async def readers_of_text_are_reported(stores: Stores) -> None:
-    """`write_deltas()` returns the conversations whose text a process has read in the last `READER_SECONDS`."""
+    """`write_deltas()` returns the conversations whose text other stores have read in the last `READER_SECONDS`."""
     async with stores.open() as here, stores.open() as there:
         one, two = await _create(here, "1"), await here.create(Messages.from_user("Hello."), id="2")
         async with here.take_job("run") as taken:
             delta = _create_delta(taken, 0, 0, "Text.")
             found = await here.write_deltas([delta])
             require(found == frozenset(), f"nobody has read a text, but {found} are reported")
+            await here.deltas({one: 0})
+            found = await here.write_deltas([delta])
+            require(found == frozenset(), f"only this store has read a text, but {found} are reported")
             await there.deltas({one: 0, "unknown": 0})
             found = await here.write_deltas([delta])
             require(found == frozenset({one}), f"the text of {one} was read, and {found} are reported")
