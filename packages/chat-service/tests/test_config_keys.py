@@ -317,3 +317,10 @@ def test_the_secret_of_the_service_must_be_long(tmp_path: Path, monkeypatch: pyt
         command.main([])
 
     assert caught.value.code == "CHAT_SERVICE_SERVER_SECRET: server.secret has 9 bytes, but needs 32"
+
+
+def test_the_default_of_each_key_is_valid() -> None:
+    for key in KEYS:
+        default: Any = key.default
+        if default is not None:
+            assert key.problem(list(default) if key.kind == "texts" else default) is None, key.name

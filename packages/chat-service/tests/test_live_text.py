@@ -153,3 +153,14 @@ def test_an_event_is_a_server_sent_event_with_its_id() -> None:
         b'id: x-1-0\nevent: text\ndata: {"content": "a\\nb"}\n\n'
     )
     assert ClientEvent("reset", {}).frame == b"event: reset\ndata: {}\n\n"
+
+
+async def test_text_of_a_stored_turn_is_not_written_any_more(store: MemoryStore) -> None:
+    live = LiveText(Signals(store))
+    live.settle("s.1")
+    live.begin("s.1", OpenStep("s", 0, Writer(1, 1)))
+    live.append("s.1", "Good ")
+    live.settle("s.1")
+
+    assert live.take_unwritten({"s"}) == []
+    assert not live.has_unwritten_text.is_set()

@@ -31,6 +31,7 @@ async def test_text_reaches_followers_of_another_process(store: MemoryStore) -> 
         group.start_soon(SharedText(store, here).write)
         group.start_soon(SharedText(MemoryStore(beside=store), there).read)
         with there.following("s.1"), anyio.fail_after(WAIT):
+            here.open("s.1")
             here.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
             here.append("s.1", "Good ")
             await signal.wait(0)
@@ -62,6 +63,7 @@ async def test_text_is_written_only_while_another_process_reads_it(
         assert job is not None
         group.start_soon(SharedText(store, live).write)
         with anyio.fail_after(WAIT):
+            live.open("s.1")
             live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
             live.append("s.1", "Good morning.")
             await asked.wait()
@@ -100,6 +102,7 @@ async def test_text_that_could_not_be_written_is_written_with_the_next_text(
         assert job is not None
         group.start_soon(SharedText(store, live).write)
         with anyio.fail_after(WAIT):
+            live.open("s.1")
             live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
             live.append("s.1", "Good ")
             await failed.wait()
@@ -140,6 +143,7 @@ async def test_text_that_could_not_be_written_is_written_after_a_pause_although_
         assert job is not None
         group.start_soon(SharedText(store, live).write)
         with anyio.fail_after(WAIT):
+            live.open("s.1")
             live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
             live.append("s.1", "Good morning.")
             await written.wait()

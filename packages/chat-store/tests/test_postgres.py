@@ -338,6 +338,16 @@ async def test_text_locks_the_conversation_before_its_job(database: Database) ->
         assert len(await store.deltas({"a": 0})) == 1
 
 
+async def test_text_is_read_while_a_transaction_locks_its_conversation(database: Database) -> None:
+    async with database.store(busy_seconds=BOUND) as store, database.store() as other:
+        await store.create(Messages.from_user("Hello."), id="a")
+        with database.holding(LOCKED):
+            assert await store.deltas({"a": 0}) == []
+            assert await other.write_deltas([]) == frozenset()
+        await store.deltas({"a": 0})
+        assert await other.write_deltas([]) == frozenset({"a"})
+
+
 async def test_concurrent_creations_of_one_conversation_are_serialized(database: Database) -> None:
     one, other = database.backend(), database.backend(busy_seconds=0.05)
     with one.write_transaction("a") as transaction:

@@ -169,6 +169,18 @@ async def test_a_missing_folder_raises_os_error(tmp_path: Path) -> None:
             await store.waiting()
 
 
+async def test_text_is_read_while_another_process_writes(path: Path) -> None:
+    async with SqliteStore(path, busy_seconds=0.01) as store:
+        await store.create(paused("a"), id="a")
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            assert await store.deltas({"a": 0}) == []
+            connection.execute("ROLLBACK")
+        await store.deltas({"a": 0})
+        async with SqliteStore(path) as other:
+            assert await other.write_deltas([]) == {"a"}
+
+
 async def test_tables_of_a_later_version_are_refused(path: Path) -> None:
     async with SqliteStore(path) as store:
         await store.create(paused("a"))

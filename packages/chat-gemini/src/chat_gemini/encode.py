@@ -201,7 +201,8 @@ def encode_tools(tools: ToolDeclarations, extras: GeminiOptions | None, dialect:
     pieces: list[bytes] = []
     if tools:
         declarations = tools.encoded(
-            dialect.tools_key, lambda items: _join_json([_encode_declaration(item, dialect) for item in items])
+            dialect.tools_key,
+            lambda items: b",".join([dump_bytes(_encode_declaration(item, dialect)) for item in items]),
         )
         pieces.append(b'{"functionDeclarations":[' + declarations + b"]}")
     pieces += [dump_bytes(dict(tool)) for tool in dialect.native_tools]

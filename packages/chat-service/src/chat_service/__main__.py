@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -90,7 +89,7 @@ def read_service_secret(secrets: Secrets) -> bytes | None:
     found = secrets.read(SECRET_KEY)
     if found is None:
         return None
-    secret, origin = os.fsencode(found[0]), found[1]  # a variable of the environment may contain any bytes
+    secret, origin = found[0].encode(errors="surrogateescape"), found[1]  # a variable may contain any bytes
     if len(secret) < _MIN_SECRET_BYTES:
         msg = f"{origin}: {SECRET_KEY} has {len(secret)} bytes, but needs {_MIN_SECRET_BYTES}"
         raise UsageError(msg)

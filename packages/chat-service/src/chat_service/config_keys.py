@@ -89,8 +89,9 @@ def _server_keys() -> Iterable[ConfigKey]:
     for field in fields(ServiceSettings):
         assert field.default is not MISSING  # noqa: S101 - every setting has a default
         kind = _KINDS[str(field.type)]
+        least = least_number(field) if kind in {"integer", "number"} else 0
         most = MAX_SECONDS if kind == "number" else None
-        yield ConfigKey(f"server.{field.name}", kind, cast("Value", field.default), least_number(field), most)
+        yield ConfigKey(f"server.{field.name}", kind, cast("Value", field.default), least, most)
 
 
 SECRET_KEY: Final = "server.secret"  # noqa: S105 - the name of a key

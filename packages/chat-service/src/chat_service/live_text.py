@@ -164,6 +164,16 @@ class LiveText:
         if self._added[run_id] >= GROUP_CHARACTERS:
             self.has_much_text.set()
 
+    def settle(self, run_id: str) -> None:
+        """Note that the text of a run is in a stored turn, so that it is not written for other processes any more.
+
+        Args:
+            run_id: id of the run.
+        """
+        step = self._own.get(run_id)
+        if step is not None:
+            step.written = len(step.pieces)
+
     def end(self, run_id: str) -> None:
         """Drop the open step of a run, because the run has ended in this process.
 

@@ -34,14 +34,15 @@ class SharedText:
 
     async def write(self) -> None:
         """Write text that other processes follow to the store in groups, until the task is cancelled."""
-        followed: frozenset[str] = frozenset()
+        followed: set[str] = set()
         while True:
             await self._live.has_unwritten_text.wait()
             with anyio.move_on_after(GROUP_SECONDS if followed else ASK_SECONDS):
                 await self._live.has_much_text.wait()
             deltas = self._live.take_unwritten(followed)
             try:
-                followed = await self._store.write_deltas(deltas)
+                read = await self._store.write_deltas(deltas)
+                followed = {session_id for session_id in read if self._live.executes(session_id)}
             except Exception:  # noqa: BLE001 - a store may raise anything; followers receive the stored response
                 self._live.restore_unwritten(deltas)
                 _LOG.warning("text of open responses was not written for other processes", exc_info=True)

@@ -103,4 +103,4 @@ class SocketOwners:
 
 
 def _matches(owner: _Owner, token: str) -> bool:
-    return hmac.compare_digest(owner.token_hash, hash_token(token))
+    return bool(token.strip()) and hmac.compare_digest(owner.token_hash, hash_token(token))

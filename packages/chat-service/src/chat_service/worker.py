@@ -11,7 +11,7 @@ from typing import Final, final
 import anyio
 from anyio import CancelScope
 from anyio.abc import TaskGroup
-from chat_agents import AgentSession, Done, Error, Text
+from chat_agents import AgentSession, Done, Error, Text, ToolStatus
 from chat_agents.limits import is_answered
 from chat_core import Usage
 from chat_core.errors import LeaseLostError
@@ -225,6 +225,8 @@ class Worker:
                     match event:
                         case Text(delta):
                             publisher.publish(delta)
+                        case ToolStatus():  # the response that contains the call is stored
+                            self._live.settle(run.id)
                         case Error("max_tool_rounds"):
                             outcome.truncated = True
                         case Error(code) if code != "tool_error":

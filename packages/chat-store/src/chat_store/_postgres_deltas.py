@@ -43,10 +43,11 @@ _UNMARKED = (
     "ON r.conversation = c.key AND r.reader = %s WHERE c.id = ANY(%s) AND coalesce(r.until, 0) < %s ORDER BY c.id"
 )
 _MARK = (
-    "WITH c AS MATERIALIZED (SELECT key FROM chat_conversations WHERE id = %s FOR KEY SHARE) "
+    "WITH c AS MATERIALIZED (SELECT key FROM chat_conversations WHERE id = %s FOR KEY SHARE SKIP LOCKED) "
     "INSERT INTO chat_delta_readers (conversation, reader, until) SELECT key, %s, %s FROM c "
     "ON CONFLICT (conversation, reader) DO UPDATE SET until = greatest(chat_delta_readers.until, EXCLUDED.until)"
 )
+"""The statement that marks a conversation as read, unless a transaction has locked it. The next read marks it then."""
 _FORGET = (
     "DELETE FROM chat_delta_readers WHERE (conversation, reader) IN "
     "(SELECT conversation, reader FROM chat_delta_readers WHERE until <= %s FOR UPDATE SKIP LOCKED)"

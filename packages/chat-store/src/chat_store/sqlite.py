@@ -16,7 +16,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -321,7 +321,8 @@ class SqliteBackend:
         with self._pool.connection() as connection:
             unmarked = find_unmarked(connection, after, reader, now)
         if unmarked:
-            with self._pool.write() as connection:
+            # If another process writes, the next read marks the conversations.
+            with suppress(TimeoutError), self._pool.write() as connection:
                 mark_read(connection, unmarked, reader, now)
         with self._pool.connection() as connection:
             return read_deltas(connection, after)

@@ -326,9 +326,11 @@ def _create_turns(new: Sequence[PostedMessage], given: ClientInput, state: Mappi
     for index, message in enumerate(new):
         if message.id.startswith(ID_PREFIX):
             raise ClientInputError("invalid_request", f"The id of a new message must not begin with {ID_PREFIX!r}.")
-        if all(isinstance(part, Text) and not part.text.strip() for part in message.parts):
-            raise ClientInputError("invalid_request", f"Message {message.id!r} is empty.")
         is_last = index == len(new) - 1
+        if all(isinstance(part, Text) and not part.text.strip() for part in message.parts):
+            if is_last:
+                raise ClientInputError("invalid_request", f"Message {message.id!r} is empty.")
+            continue  # a client keeps a message that was refused, and sends it again with the next one
         try:
             turn = Turn(
                 message.parts,
