@@ -156,6 +156,15 @@ async def test_invalid_new_messages_are_refused(history: list[PostedMessage]) ->
     assert refused(await asked("hello"), ClientInput(history)).status == 400
 
 
+async def test_a_refused_blank_message_that_a_client_keeps_is_ignored() -> None:
+    target = await asked("hello")
+    history = [user("m-1"), model("turn-1", "hello"), user("m-2", " "), user("m-3", "And you?")]
+
+    assert send(target, ClientInput(history)).new_messages == 1
+    assert send(target, ClientInput(history)).new_messages == 0
+    assert [turn.client_id for turn in target.messages[-1].turns] == ["m-3"]
+
+
 async def test_a_message_while_calls_are_pending_is_refused() -> None:
     target = await asked([PAY])
     assert refused(target, ClientInput([user("m-2")])).status == 409

@@ -207,7 +207,8 @@ def apply_input(
     if messages.busy:
         raise ClientInputError("conflict", "A run of this conversation is active. Wait until it has ended.")
     shown = shown_messages(messages, join_model_turns=join_model_turns)
-    new = _check_history(given.messages, shown)
+    # A client keeps a blank message that was refused, and sends it again with all later ones.
+    new = _check_history([item for item in given.messages if item is given.messages[-1] or not _is_blank(item)], shown)
     up_to_date = _has_all_stored_parts(given, shown)
     decisions = _Decisions(target, chat, decider)
     for posted in given.results:
@@ -270,9 +271,14 @@ def _check_history(posted: Sequence[PostedMessage], shown: Sequence[ShownMessage
         # After a broken connection, a client has the beginning of an answer that was never stored.
         is_unfinished = bool(known) and index >= first_new and message.role == "model"
         if index < first_new or (message.role == "model" and not is_unfinished):
-            msg = f"Message {message.id!r} is not part of this conversation. Load the conversation again."
-            raise ClientInputError("conflict", msg)
+            raise ClientInputError(
+                "conflict", f"Message {message.id!r} is not part of this conversation. Load it again."
+            )
     return [message for message in posted[first_new:] if message.role == "user"]
+
+
+def _is_blank(posted: PostedMessage) -> bool:
+    return posted.role == "user" and all(isinstance(part, Text) and not part.text.strip() for part in posted.parts)
 
 
 def _is_same(posted: PostedMessage, shown: ShownMessage) -> bool:
@@ -327,10 +333,8 @@ def _create_turns(new: Sequence[PostedMessage], given: ClientInput, state: Mappi
         if message.id.startswith(ID_PREFIX):
             raise ClientInputError("invalid_request", f"The id of a new message must not begin with {ID_PREFIX!r}.")
         is_last = index == len(new) - 1
-        if all(isinstance(part, Text) and not part.text.strip() for part in message.parts):
-            if is_last:
-                raise ClientInputError("invalid_request", f"Message {message.id!r} is empty.")
-            continue  # a client keeps a message that was refused, and sends it again with the next one
+        if _is_blank(message):
+            raise ClientInputError("invalid_request", f"Message {message.id!r} is empty.")
         try:
             turn = Turn(
                 message.parts,
