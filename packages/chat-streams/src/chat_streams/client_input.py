@@ -266,14 +266,11 @@ def _check_history(posted: Sequence[PostedMessage], shown: Sequence[ShownMessage
             raise ClientInputError("conflict", f"Message {ids[index]!r} was changed. Load the conversation again.")
     first_new = known[-1] + 1 if known else 0
     for index, message in enumerate(posted):
-        if message.id in places:
-            continue
         # After a broken connection, a client has the beginning of an answer that was never stored.
         is_unfinished = bool(known) and index >= first_new and message.role == "model"
-        if index < first_new or (message.role == "model" and not is_unfinished):
-            raise ClientInputError(
-                "conflict", f"Message {message.id!r} is not part of this conversation. Load it again."
-            )
+        if message.id not in places and (index < first_new or (message.role == "model" and not is_unfinished)):
+            msg = f"Message {message.id!r} is not part of this conversation. Load the conversation again."
+            raise ClientInputError("conflict", msg)
     return [message for message in posted[first_new:] if message.role == "user"]
 
 
