@@ -14,6 +14,7 @@ from typing import Any, Final
 import anyio
 import pytest
 from chat_transport_httpx._anyio_stream import HAS_RECEIVED
+from chat_transport_httpx._asyncio_socket import AsyncioSocket
 from chat_transport_httpx._packages import httpcore
 from chat_transport_httpx._sockets import BufferedBackend, BufferedStream
 
@@ -234,7 +235,12 @@ async def test_is_readable_is_true_for_a_connection_closed_before_the_first_call
         assert stream.get_extra_info("is_readable") is True
 
 
-async def test_bytes_that_arrive_on_an_idle_connection_make_it_readable(anyio_backend_name: str) -> None:
+@pytest.mark.parametrize("has_poll", [True, False])
+async def test_bytes_that_arrive_on_an_idle_connection_make_it_readable(
+    anyio_backend_name: str, monkeypatch: pytest.MonkeyPatch, has_poll: bool
+) -> None:
+    if not has_poll:  # as on Windows
+        monkeypatch.delattr("select.poll")
     with listening() as server:
         stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
         peer, _ = server.accept()
@@ -251,6 +257,23 @@ async def test_bytes_that_arrive_on_an_idle_connection_make_it_readable(anyio_ba
             assert await stream.read(100, 10) == b"HTTP/1.1 408 Timeout"
             assert stream.get_extra_info("is_readable") is False
         await stream.aclose()
+
+
+async def test_bytes_that_were_received_before_the_first_read_are_kept(anyio_backend_name: str) -> None:
+    if anyio_backend_name != "asyncio":
+        return
+    with listening() as server:
+        stream = await anyio.connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+        with peer:
+            transport = getattr(stream, "_transport")  # noqa: B009 - private
+            transport.get_protocol().data_received(b"early ")
+            peer.sendall(b"late")
+            reader = AsyncioSocket(stream, transport)
+            received = await reader.receive_within(5, 6)
+            rest = await reader.receive_within(5, 100)
+        await reader.aclose()
+    assert (received, rest) == (b"early ", b"late")
 
 
 async def test_a_peer_that_sends_more_than_is_read_has_to_wait() -> None:

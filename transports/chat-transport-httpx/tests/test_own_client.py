@@ -71,6 +71,28 @@ async def test_a_body_already_read_by_a_response_hook_is_returned(package: Any) 
 
 
 @pytest.mark.anyio
+async def test_a_stream_that_a_response_hook_has_wrapped_is_read_through_the_wrapper(package: Any) -> None:
+    async def wrap(response: Any) -> None:
+        inner = response.stream
+
+        async def upper(_: object) -> AsyncIterator[bytes]:
+            async for data in inner:
+                yield data.replace(b"one", b"ONE")
+
+        async def aclose(_: object) -> None:
+            await inner.aclose()
+
+        wrapper: Any = type("Wrapper", (package.AsyncByteStream,), {"__aiter__": upper, "aclose": aclose})
+        response.stream = wrapper()
+
+    with LoopbackServer(lambda exchange: exchange.events(b"data: one\n\n")) as server:
+        async with package.AsyncClient(event_hooks={"response": [wrap]}) as mine:
+            request = Request("POST", "http", server.host, "/v1", (), b"{}")
+            async with HttpxTransport(mine).stream(request) as stream:
+                assert [event.data async for event in stream] == [b"ONE"]
+
+
+@pytest.mark.anyio
 async def test_an_error_while_closing_a_stream_is_ignored(package: Any) -> None:
     body = Body(breaks=package.ReadError("broken while it was being closed"))
     async with client(package, body) as mine, HttpxTransport(mine).stream(ASK) as stream:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import Any, cast, final
 
 import anyio
 from anyio.abc import ByteStream
@@ -22,7 +22,7 @@ class AsyncioSocket(ByteStream):
     """A socket that reads from a transport of asyncio. The stream of anyio still writes and closes.
 
     Args:
-        stream: the stream of anyio for a new connection, of which nothing was read.
+        stream: the stream of anyio for a new connection, which nobody has read from.
         transport: the transport of the stream.
     """
 
@@ -94,12 +94,15 @@ class _Reader(asyncio.Protocol):
         self.received: deque[bytes] = deque()
         self.has_ended = transport.is_closing()
         self.error: Exception | None = None
-        self._size = 0
         self._is_paused = False
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._transport = transport
-        self._writer: Any = transport.get_protocol()
+        self._writer = cast("Any", transport.get_protocol())
+        # uvloop may read before the protocol is replaced.
+        self.received.extend(self._writer.read_queue)
+        self._size = sum(map(len, self.received))
+        self.has_ended = self.has_ended or self._writer.is_at_eof
         transport.set_protocol(self)
         transport.resume_reading()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Self, cast, final
+from typing import Final, Self, cast, final
 
 from anyio import CancelScope
 from chat_core.transport.http import HttpResponse
@@ -12,6 +12,8 @@ from chat_transport_httpx._chunks import ChunkDecoder
 from chat_transport_httpx._http2_reset import reset_stream
 from chat_transport_httpx._packages import httpx
 from chat_transport_httpx._sockets import BufferedStream
+
+_PACKAGES: Final = frozenset({"httpx", "httpx2", "httpcore", "httpcore2"})
 
 
 @final
@@ -31,7 +33,7 @@ class HttpxResponse(HttpResponse):
         self._body: AsyncIterator[bytes] | ChunkedBody
         if consumed:
             self._body = response.aiter_bytes()
-        elif isinstance(connection, BufferedStream) and connection.has_unread_chunks:
+        elif isinstance(connection, BufferedStream) and connection.has_unread_chunks and _is_unwrapped(response.stream):
             self._body = ChunkedBody(response, connection)
         else:
             self._body = _httpx_chunks(response)
@@ -105,6 +107,16 @@ class ChunkedBody:
             if body:
                 return body
         return await anext(self.httpx_chunks)
+
+
+def _is_unwrapped(stream: object) -> bool:
+    """Return whether only httpx and httpcore read a body, and no wrapper from an event hook or another transport."""
+    while stream is not None:
+        if type(stream).__module__.partition(".")[0] not in _PACKAGES:
+            return False
+        # Private, see docs/decisions/private-httpx-parts.md.
+        stream = getattr(stream, "_stream", None) or getattr(stream, "_httpcore_stream", None)
+    return True
 
 
 def _httpx_chunks(response: httpx.Response) -> AsyncIterator[bytes]:

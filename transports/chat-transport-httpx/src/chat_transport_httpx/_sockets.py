@@ -138,7 +138,10 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         """Return a property of the connection, such as its socket or whether it is readable."""
         if info == "is_readable" and hasattr(select, "poll"):
             return self._is_readable()
-        return self._stream.get_extra_info(info)
+        found = self._stream.get_extra_info(info)
+        if info == "is_readable":
+            return found or self._stream.get_extra_info(HAS_RECEIVED) is True
+        return found
 
     def _is_readable(self) -> bool:
         """Return whether an idle connection is readable, which usually means that the peer closed it."""
