@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import anyio
@@ -19,6 +20,20 @@ from chat_store import Job, MemoryStore, ResponseDelta
 from service_helpers import WAIT
 
 pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def writing(store: MemoryStore, live: LiveText) -> AsyncGenerator[None]:
+    """Execute the run `s.1` of a new session `s`, and write its text for other processes, until the block ends."""
+    await store.create(Messages.from_user("Hello."), id="s", jobs=[Job("chat_service.run", "s.1@0")])
+    async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
+        assert job is not None
+        live.open("s.1")
+        live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
+        group.start_soon(SharedText(store, live).write)
+        with anyio.fail_after(WAIT):
+            yield
+        group.cancel_scope.cancel()
 
 
 async def test_text_reaches_followers_of_another_process(store: MemoryStore) -> None:
@@ -47,7 +62,6 @@ async def test_text_reaches_followers_of_another_process(store: MemoryStore) -> 
 async def test_text_is_written_only_while_another_process_reads_it(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.create(Messages.from_user("Hello."), id="s", jobs=[Job("chat_service.run", "s.1@0")])
     live, write, asked = LiveText(Signals(store)), store.write_deltas, anyio.Event()
     unread: list[ResponseDelta] = []
     found: list[ResponseDelta] = []
@@ -59,21 +73,15 @@ async def test_text_is_written_only_while_another_process_reads_it(
 
     monkeypatch.setattr(shared_text, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(store, "write_deltas", write_and_tell)
-    async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
-        assert job is not None
-        group.start_soon(SharedText(store, live).write)
-        with anyio.fail_after(WAIT):
-            live.open("s.1")
-            live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
-            live.append("s.1", "Good morning.")
+    async with writing(store, live):
+        live.append("s.1", "Good morning.")
+        await asked.wait()
+        other = MemoryStore(beside=store)
+        unread = await other.deltas({"s": 0})
+        while not found:
+            asked = anyio.Event()
             await asked.wait()
-            other = MemoryStore(beside=store)
-            unread = await other.deltas({"s": 0})
-            while not found:
-                asked = anyio.Event()
-                await asked.wait()
-                found = await other.deltas({"s": 0})
-        group.cancel_scope.cancel()
+            found = await other.deltas({"s": 0})
 
     assert unread == []
     assert [(delta.start, delta.pieces) for delta in found] == [(0, ["Good morning."])]
@@ -82,7 +90,6 @@ async def test_text_is_written_only_while_another_process_reads_it(
 async def test_text_that_could_not_be_written_is_written_with_the_next_text(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.create(Messages.from_user("Hello."), id="s", jobs=[Job("chat_service.run", "s.1@0")])
     live, write, failed, written = LiveText(Signals(store)), store.write_deltas, anyio.Event(), anyio.Event()
 
     async def write_second(deltas: Sequence[ResponseDelta]) -> frozenset[str]:
@@ -95,20 +102,14 @@ async def test_text_that_could_not_be_written_is_written_with_the_next_text(
             written.set()
         return followed
 
-    await MemoryStore(beside=store).deltas({"s": 0})
     monkeypatch.setattr(shared_text, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(store, "write_deltas", write_second)
-    async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
-        assert job is not None
-        group.start_soon(SharedText(store, live).write)
-        with anyio.fail_after(WAIT):
-            live.open("s.1")
-            live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
-            live.append("s.1", "Good ")
-            await failed.wait()
-            live.append("s.1", "morning.")
-            await written.wait()
-        group.cancel_scope.cancel()
+    async with writing(store, live):
+        await MemoryStore(beside=store).deltas({"s": 0})
+        live.append("s.1", "Good ")
+        await failed.wait()
+        live.append("s.1", "morning.")
+        await written.wait()
 
     deltas = await MemoryStore(beside=store).deltas({"s": 0})
     assert [(delta.start, delta.pieces) for delta in deltas] == [(0, ["Good ", "morning."])]
@@ -117,7 +118,6 @@ async def test_text_that_could_not_be_written_is_written_with_the_next_text(
 async def test_text_that_could_not_be_written_is_written_after_a_pause_although_no_text_follows(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.create(Messages.from_user("Hello."), id="s", jobs=[Job("chat_service.run", "s.1@0")])
     live, write, written = LiveText(Signals(store)), store.write_deltas, anyio.Event()
     steps: list[float | str] = []
 
@@ -136,18 +136,12 @@ async def test_text_that_could_not_be_written_is_written_after_a_pause_although_
         steps.append(seconds)
         await checkpoint()
 
-    await MemoryStore(beside=store).deltas({"s": 0})
     monkeypatch.setattr(store, "write_deltas", write_second)
     monkeypatch.setattr(shared_text, "anyio", SimpleNamespace(sleep=sleep, move_on_after=anyio.move_on_after))
-    async with store.take_job("chat_service.run") as job, anyio.create_task_group() as group:
-        assert job is not None
-        group.start_soon(SharedText(store, live).write)
-        with anyio.fail_after(WAIT):
-            live.open("s.1")
-            live.begin("s.1", OpenStep("s", 0, Writer(1, job.fence)))
-            live.append("s.1", "Good morning.")
-            await written.wait()
-        group.cancel_scope.cancel()
+    async with writing(store, live):
+        await MemoryStore(beside=store).deltas({"s": 0})
+        live.append("s.1", "Good morning.")
+        await written.wait()
 
     deltas = await MemoryStore(beside=store).deltas({"s": 0})
     assert [(delta.start, delta.pieces) for delta in deltas] == [(0, ["Good morning."])]
