@@ -113,6 +113,18 @@ async def until_renewed() -> None:
         await checkpoint()
 
 
+async def until_stored(store: BaseStore, key: str) -> None:
+    """Wait until a renewal of a job's lease is stored."""
+    first = await stored_end(store, key)
+    while await stored_end(store, key) == first:
+        await checkpoint()
+
+
+async def stored_end(store: BaseStore, key: str) -> datetime:
+    (job,) = await store.jobs(key_prefix=key)
+    return lease_end(job)
+
+
 async def test_a_job_block_stops_before_its_lease_ends_if_the_database_is_down() -> None:
     backend = Unreliable()
     store = BaseStore(backend, 2.0, utc_now)
@@ -241,11 +253,15 @@ async def test_a_locked_row_does_not_prevent_other_renewals() -> None:
     await store.create(Messages(), jobs=[Job("run", "1"), Job("run", "2")])
 
     with anyio.fail_after(60):
-        async with store.take_job("run") as first, store.take_job("run"):
+        async with store.take_job("run") as first, store.take_job("run") as second:
             assert first is not None
-            await until_renewed()
+            assert second is not None
+            await until_stored(store, first.key)
             backend.locked = first.key
-            await until_renewed()
+            await until_stored(store, second.key)  # a renewal of both may have begun before
+            locked_end = await stored_end(store, first.key)
+            await until_stored(store, second.key)
+            assert await stored_end(store, first.key) == locked_end
             backend.locked = ""
 
     assert {job.state for job in await store.jobs()} == {"done"}
