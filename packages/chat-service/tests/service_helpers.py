@@ -297,7 +297,7 @@ class SteppedModel:
         open_streams: number of streams that are open.
     """
 
-    def __init__(self, inner: ScriptedProvider, after: int) -> None:
+    def __init__(self, inner: ScriptedProvider | SteppedModel, after: int) -> None:
         self._inner = inner
         self._after = after
         self.reached = anyio.Event()
