@@ -25,6 +25,7 @@ IGNORES: Final = ("SLF001", "reportPrivateUsage")
 DEPENDENCY_PRIVATES: Final = {
     "chat_transport_aiohttp/_response.py": "aiohttp hides what it has buffered behind an exception",
     "chat_transport_httpx/_asyncio_socket.py": "anyio has no public access to the transport of a socket",
+    "chat_transport_httpx/_client.py": "httpx has no public access to the connection pool for a URL",
     "chat_transport_httpx/_given_client.py": "httpx has no public setting for the sockets of a client",
     "chat_transport_httpx/_response.py": "httpx does not tell whether the stream of a response was wrapped",
     "chat_transport_httpx/_http2_reset.py": "httpcore cannot reset a stream of HTTP/2 by its public names",

@@ -330,6 +330,22 @@ async def test_closing_a_connection_ends_its_read() -> None:
                 await stream.aclose()
 
 
+async def test_closing_a_connection_ends_its_write() -> None:
+    with listening() as server:
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+
+        async def write() -> None:
+            with pytest.raises(httpcore.WriteError):
+                await stream.write(bytes(100_000_000), 10)
+
+        with peer:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(write)
+                await anyio.wait_all_tasks_blocked()
+                await stream.aclose()
+
+
 async def test_a_request_is_sent_as_one_packet() -> None:
     with listening() as server:
         stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
@@ -351,7 +367,7 @@ async def test_a_read_or_write_that_takes_too_long_raises_a_timeout(package: Any
             with pytest.raises(package.ReadTimeout):
                 await stream.read(100, 0.01)
             with pytest.raises(package.WriteTimeout):
-                while True:
+                for _ in range(100):
                     await stream.write(bytes(1_000_000), 0.01)
         await stream.aclose()
 

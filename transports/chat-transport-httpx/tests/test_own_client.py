@@ -180,14 +180,16 @@ async def test_a_passed_client_writes_a_request_with_one_system_call(
 
     async def connect_recorded(self: Any, *arguments: Any, **options: Any) -> Any:
         stream = await connect(self, *arguments, **options)
-        sender = stream._stream  # the anyio stream, which makes one system call for each item
-        send = sender.send
+        sender = stream._stream
+        # A transport of asyncio, or a stream of trio. Both make one system call for each item.
+        writer, name = (sender._transport, "write") if hasattr(sender, "_transport") else (sender, "send")
+        write = getattr(writer, name)
 
-        async def record(item: bytes) -> None:
+        def record(item: bytes) -> Any:
             written.append(item)
-            await send(item)
+            return write(item)
 
-        sender.send = record
+        setattr(writer, name, record)
         return stream
 
     monkeypatch.setattr(core.AnyIOBackend, "connect_tcp", connect_recorded)

@@ -58,8 +58,10 @@ class AnyioStream(httpcore.AsyncNetworkStream):
         if not buffer:
             return
         try:
+            if self._socket is not None and self._socket.send_nowait(buffer):
+                return
             with anyio.move_on_after(timeout):
-                await self._bytes.send(buffer)
+                await (self._bytes.send(buffer) if self._socket is None else self._socket.flush())
                 return
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream) as error:
             raise self._package.WriteError(str(error)) from error

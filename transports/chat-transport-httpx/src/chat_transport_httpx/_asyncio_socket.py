@@ -19,7 +19,7 @@ _MAX_RECEIVED_BYTES = 65536
 
 @final
 class AsyncioSocket(ByteStream):
-    """A socket that reads from a transport of asyncio. The stream of anyio still writes and closes.
+    """A socket that reads from a transport of asyncio and writes to it. The stream of anyio closes it.
 
     Args:
         stream: the stream of anyio for a new connection, which nobody has read from.
@@ -29,6 +29,7 @@ class AsyncioSocket(ByteStream):
     def __init__(self, stream: ByteStream, transport: asyncio.Transport) -> None:
         self._stream = stream
         self._reader = _Reader(transport)
+        self._transport = transport
         self._is_closed = False
 
     async def receive(self, max_bytes: int = _MAX_RECEIVED_BYTES) -> bytes:
@@ -61,7 +62,39 @@ class AsyncioSocket(ByteStream):
 
     async def send(self, item: bytes) -> None:
         """Send bytes. Implements `ByteStream.send`."""
-        await self._stream.send(item)
+        self.send_nowait(item)
+        await self.flush()
+
+    def send_nowait(self, data: bytes) -> bool:
+        """Send bytes without waiting. Return whether the system took all of them; otherwise, call `flush()`.
+
+        anyio gives up control for each write, so that the event loop makes another turn, which takes longer than the
+        write.
+
+        Raises:
+            anyio.BrokenResourceError: the connection broke.
+            anyio.ClosedResourceError: the socket was closed.
+        """
+        self._require_open()
+        self._transport.write(data)
+        return self._reader.is_writable
+
+    async def flush(self) -> None:
+        """Wait until the system has taken all bytes of `send_nowait()`.
+
+        Raises:
+            anyio.BrokenResourceError: the connection broke.
+            anyio.ClosedResourceError: the socket was closed.
+        """
+        if not self._reader.is_writable:
+            await self._reader.wait_until_writable()
+            self._require_open()
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise anyio.ClosedResourceError
+        if self._transport.is_closing():
+            raise anyio.BrokenResourceError from self._reader.error
 
     async def send_eof(self) -> None:
         """Close the connection for writing. Implements `ByteStream.send_eof`."""
@@ -133,6 +166,15 @@ class _Reader(asyncio.Protocol):
             self._is_paused = False
             self._transport.resume_reading()
         return data
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the system has taken all bytes that were written, because anyio sets the limit for others to 0."""
+        return bool(self._writer.write_event.is_set())
+
+    async def wait_until_writable(self) -> None:
+        """Wait until the system has taken all bytes that were written, or the connection is lost."""
+        await self._writer.write_event.wait()
 
     def wake(self) -> None:
         """Let the current `wait()` return."""

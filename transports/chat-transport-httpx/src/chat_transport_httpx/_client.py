@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import ssl
-from typing import Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 from chat_core.transport import Request
 
 from chat_transport_httpx._packages import httpcore, httpx
-from chat_transport_httpx._request_body import HttpxBody
+from chat_transport_httpx._request_body import BodyIterable
+from chat_transport_httpx._response import reason_phrase
 from chat_transport_httpx._sockets import BufferedBackend
 
 TemplateKey: TypeAlias = tuple[str, str, str, str, tuple[tuple[str, str], ...], str]
@@ -19,15 +20,6 @@ _LOG = logging.getLogger("httpx")
 
 _MAX_TEMPLATES: Final = 64
 """The maximum number of cached templates. When it is reached, the cache is cleared."""
-
-
-class _UnloggedQuery(httpx.URL):
-    """A URL whose string omits query and user information: httpx logs every URL, and both may contain a key."""
-
-    def __str__(self) -> str:
-        text = super().__str__().partition("?")[0]
-        user = self.userinfo.decode("ascii")
-        return text.replace(f"//{user}@", "//", 1) if user else text
 
 
 @final
@@ -48,11 +40,31 @@ class _Connections(httpx.AsyncHTTPTransport):
 
 
 @final
+class _Template:
+    """The parts of a request that all requests with equal URLs and headers share.
+
+    Args:
+        request: a request with the URL and the headers, merged with those of the client.
+        pool: the connection pool for the URL.
+    """
+
+    __slots__ = ("headers", "logged_url", "pool", "url")
+
+    def __init__(self, request: httpx.Request, pool: httpcore.AsyncConnectionPool) -> None:
+        url = request.url
+        self.pool = pool
+        self.url = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        # httpx logs every URL, and both the query and the user information may contain a key.
+        self.logged_url = str(url.copy_with(userinfo=b"")).partition("?")[0]
+        self.headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"content-length"]
+
+
+@final
 class OwnClient(httpx.AsyncClient):
     """An httpx client that parses the URL and merges the headers once for all requests that share them.
 
-    Both steps are slow in httpx. This client also bypasses the layers of httpx for redirects, hooks, authentication and
-    cookies. Requests over a proxy use the transport of httpx.
+    Both steps are slow in httpx. This client also sends requests through its connection pools directly. This bypasses
+    the layers of httpx for redirects, hooks, authentication and cookies. For proxies, it uses the pools of httpx.
     """
 
     def __init__(
@@ -66,29 +78,7 @@ class OwnClient(httpx.AsyncClient):
     ) -> None:
         super().__init__(http2=http2, proxy=proxy, verify=verify, trust_env=trust_env, limits=limits)
         self._transport = _Connections(http2=http2, verify=verify, limits=limits)
-        self._templates: dict[TemplateKey, tuple[_UnloggedQuery, httpx.Headers]] = {}
-
-    async def send_built(self, request: httpx.Request) -> httpx.Response:
-        """Send a request from `build_from_template()` and return its response without reading the body.
-
-        Raises:
-            RuntimeError: the client is closed.
-        """
-        if self.is_closed:
-            msg = "the client is closed: its event loop has ended, or the transport was closed during the request"
-            raise RuntimeError(msg)
-        transport = self._transport_for_url(request.url)
-        response = await transport.handle_async_request(request)
-        response.request = request
-        _LOG.info(
-            'HTTP Request: %s %s "%s %d %s"',
-            request.method,
-            request.url,
-            response.http_version,
-            response.status_code,
-            response.reason_phrase,
-        )
-        return response
+        self._templates: dict[TemplateKey, _Template] = {}
 
     def has_template(self, key: TemplateKey) -> bool:
         """Return whether a template with this key is cached."""
@@ -105,32 +95,45 @@ class OwnClient(httpx.AsyncClient):
         if len(self._templates) >= _MAX_TEMPLATES:
             self._templates.clear()
         built = self.build_request(key[0], url, headers=headers)
-        built.headers.pop("content-length", None)
         if built.url.username or built.url.password:
             next(httpx.BasicAuth(built.url.username, built.url.password).auth_flow(built))
-        self._templates[key] = _UnloggedQuery(built.url), built.headers
+        # Private, see docs/decisions/private-httpx-parts.md.
+        pool = getattr(self._transport_for_url(built.url), "_pool")  # noqa: B009 - type checkers reject the attribute
+        self._templates[key] = _Template(built, pool)
 
-    def build_from_template(
-        self, key: TemplateKey, request: Request, timeout: dict[str, float | None]
-    ) -> httpx.Request:
-        """Build an httpx request from a cached template, and return it.
+    async def send_from_template(
+        self,
+        key: TemplateKey,
+        request: Request,
+        timeout: dict[str, float | None],  # noqa: ASYNC109 - an extension of httpcore
+    ) -> httpcore.Response:
+        """Send a request and return its response without reading the body.
 
         Args:
             key: the key of the template.
-            request: the request to build; only its method and body are used.
-            timeout: the `timeout` extension of httpx.
+            request: the request to send; only its method and body are used.
+            timeout: the `timeout` extension of httpcore.
+
+        Raises:
+            RuntimeError: the client is closed.
         """
-        url, common = self._templates[key]
-        headers = httpx.Headers(common)
+        if self.is_closed:
+            msg = "the client is closed: its event loop has ended, or the transport was closed during the request"
+            raise RuntimeError(msg)
+        template = self._templates[key]
+        headers = template.headers
         body = request.body
         if body or request.method in {"POST", "PUT", "PATCH"}:
-            headers["Content-Length"] = str(len(body))
-        built = httpx.Request(
-            request.method,
-            url,
-            headers=headers,
-            stream=HttpxBody(body) if body else httpx.ByteStream(b""),
-            extensions={"timeout": timeout},
-        )
-        built.url = url
-        return built
+            headers = [*headers, (b"Content-Length", b"%d" % len(body))]
+        extensions: Any = {"timeout": timeout}
+        built = httpcore.Request(request.method, template.url, content=BodyIterable(body), extensions=extensions)
+        built.headers = headers  # as an argument, httpcore would convert each of them again
+        response = await template.pool.handle_async_request(built)
+        if _LOG.isEnabledFor(logging.INFO):
+            _log_response(request.method, template.logged_url, response)
+        return response
+
+
+def _log_response(method: str, url: str, response: Any) -> None:  # noqa: ANN401 - its extensions have no types
+    version, reason = response.extensions["http_version"].decode(), reason_phrase(response.status, response.extensions)
+    _LOG.info('HTTP Request: %s %s "%s %d %s"', method, url, version, response.status, reason)

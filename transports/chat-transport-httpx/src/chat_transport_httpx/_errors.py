@@ -1,4 +1,4 @@
-"""Translation of httpx exceptions into `TransportError`.
+"""Translation of the exceptions of httpx and httpcore into `TransportError`.
 
 Exceptions are matched by class name. The classes of httpx2 have the same names, so this supports httpx2 clients without
 importing that package.
@@ -13,7 +13,8 @@ from chat_core.errors import TransportError
 from chat_core.transport import Request
 from chat_core.transport.http import ErrorTranslation, describe
 
-_PACKAGES = frozenset({"httpx", "httpx2", "zlib"})
+_CORE_PACKAGES = frozenset({"httpcore", "httpcore2"})
+_PACKAGES = _CORE_PACKAGES | {"httpx", "httpx2", "zlib"}
 _KINDS = {
     "TimeoutException": "timeout",
     "ConnectError": "connect",
@@ -76,13 +77,17 @@ class HttpxErrorTranslation(ErrorTranslation):
         httpcore chains invalid data to the exception of its parser, and raises directly for a closed connection. The
         pool suppresses that chain (`from None`), but keeps the context.
         """
-        cause = error.__cause__
-        return cause is not None and self._next_cause(cause) is not None
+        core = error if _package(type(error)) in _CORE_PACKAGES else error.__cause__
+        return core is not None and self._next_cause(core) is not None
+
+
+def _package(kind: type[BaseException]) -> str:
+    return kind.__module__.partition(".")[0]
 
 
 def _known_name(kind: type[BaseException]) -> str | None:
     """Return the name of the closest base class in `_KINDS`, or None if the class is not from httpx or zlib."""
     for base in kind.__mro__:
-        if base.__name__ in _KINDS and base.__module__.partition(".")[0] in _PACKAGES:
+        if base.__name__ in _KINDS and _package(base) in _PACKAGES:
             return base.__name__
     return None

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from chat_transport_httpx._packages import httpx
+from chat_transport_httpx._packages import httpcore, httpx
 
 _CANCEL = 0x8
 _LAYERS = 8
 
 
-async def reset_stream(response: httpx.Response) -> None:
+async def reset_stream(response: httpx.Response | httpcore.Response) -> None:
     """Reset the HTTP/2 stream of an incomplete response. Responses over HTTP/1.1 are ignored."""
     stream_id = response.extensions.get("stream_id")
     if stream_id is None:

@@ -111,12 +111,12 @@ class HttpxTransport(HttpTransport):
             )
             if request.body:
                 built.stream = self._body_type(request.body)
-            return HttpxResponse(await self._client.send(built, stream=True, follow_redirects=False))
+            return HttpxResponse(await self._client.send(built, stream=True, follow_redirects=False), idle)
         client = self._clients.get()
         key = (request.method, request.scheme, request.host, request.path, request.headers, accept_encoding)
         if not client.has_template(key):
             client.add_template(key, request.url, _headers_to_send(request, accept_encoding))
-        return HttpxResponse(await client.send_built(client.build_from_template(key, request, timeout)))
+        return HttpxResponse(await client.send_from_template(key, request, timeout), idle)
 
 
 def _headers_to_send(request: Request, accept_encoding: str) -> list[tuple[str, str]]:
