@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from streams import STREAMS, chunked
-from work import ARGUMENTS, CROWD, DELTAS, EVENTS, STEPS
+from work import ARGUMENTS, CROWDS, DELTAS, EVENTS, STEPS
 
 TEXT: Final = "The Loire, the Rhône and the Seine."
 PARALLEL: Final = 4
@@ -109,14 +109,18 @@ STREAMED: Final[dict[str, list[bytes]]] = {wire: chunked(make()) for wire, make 
 """Streamed responses, as chunks, by wire format."""
 
 
-def _short(events: list[bytes]) -> list[bytes]:
-    """Shorten a stream to `CROWD` text events and keep the events before and after the text."""
+def _short(events: list[bytes], count: int) -> list[bytes]:
+    """Shorten a stream to `count` text events and keep the events before and after the text."""
     first = next(place for place, event in enumerate(events) if b"word0 " in event)
-    return chunked(iter([*events[: first + CROWD], *events[first + EVENTS :]]))
+    return chunked(iter([*events[: first + count], *events[first + EVENTS :]]))
 
 
-CROWDED: Final = {wire: _short(list(_TEXTS[wire]())) for wire in ("completions", "claude")}
-"""Streams of `CROWD` text events by wire format."""
+CROWDED: Final = {
+    (work, wire): _short(list(_TEXTS[wire]()), count)
+    for work, (_, count) in CROWDS.items()
+    for wire in ("completions", "claude")
+}
+"""Streams with the number of text events in `CROWDS`, by name of the work and wire format."""
 
 LOOP_STREAMED: Final = [
     *[_streamed_calls(step) for step in range(STEPS["streamed10"])],

@@ -13,7 +13,7 @@ from seams import add_tools, stored_loop
 from work import (
     ARGUMENTS,
     CALLS,
-    CROWD,
+    CROWDS,
     DELTAS,
     DOCUMENTS,
     EVENTS,
@@ -94,12 +94,15 @@ class Ours:
         builder: Any = ChatBuilder().with_model(provider(wire, base, over))
         self._chat: StreamingChat = builder.build()
         self._looping: StreamingChat = add_tools(builder, over).with_max_steps(STEPS.get(work, 1) + 1).build()
+        self._work = work
         self._seam = over
         self._history = history(HISTORY.get(work, 0))
 
     def works(self) -> Works:
         """Return the supported work by name."""
-        plain = {"call": self._call, "stream": self._one_stream, "crowd": self._crowd, "one": self._one_of_it}
+        plain = {"call": self._call, "stream": self._one_stream}
+        if self._work in CROWDS:
+            plain |= {self._work: self._crowd, "one": self._one_of_it}
         plain |= dict.fromkeys(HISTORY, self._loop) | dict.fromkeys(DELTAS, self._deltas)
         parsing = {
             "parser": _parser(parsed_chunks()),
@@ -131,13 +134,14 @@ class Ours:
 
     def _crowd(self) -> Slot:
         async def slot() -> None:
-            await asyncio.gather(*[self._texts(CROWD) for _ in range(CROWD)])
+            streams, events = CROWDS[self._work]
+            await asyncio.gather(*[self._texts(events) for _ in range(streams)])
 
         return slot
 
     def _one_of_it(self) -> Slot:
         async def slot() -> None:
-            await self._texts(CROWD)
+            await self._texts(CROWDS[self._work][1])
 
         return slot
 

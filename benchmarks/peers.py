@@ -17,7 +17,7 @@ from typing import Any, Final
 from work import (
     ARGUMENTS,
     CALLS,
-    CROWD,
+    CROWDS,
     DELTAS,
     DOCUMENTS,
     EVENTS,
@@ -44,7 +44,7 @@ class Peer:
         return {
             "call": self._calls,
             "stream": lambda: self._texts(EVENTS),
-            "one": lambda: self._texts(CROWD),
+            "one": lambda: self._texts(CROWDS["crowd"][1]),
             "crowd": self._crowd,
             **{name: self._looping(count) for name, count in HISTORY.items()},
         }
@@ -84,7 +84,8 @@ class Peer:
 
     def _crowd(self) -> Slot:
         async def slot() -> None:
-            await asyncio.gather(*[self._count(CROWD) for _ in range(CROWD)])
+            streams, events = CROWDS["crowd"]
+            await asyncio.gather(*[self._count(events) for _ in range(streams)])
 
         return slot
 

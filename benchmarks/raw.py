@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from work import (
     CALLS,
-    CROWD,
+    CROWDS,
     DELTAS,
     DOCUMENTS,
     EVENTS,
@@ -71,7 +71,9 @@ class Raw:
 
     def works(self) -> Works:
         """Return the supported work by name."""
-        plain = {"call": self._call, "stream": self._one_stream, "crowd": self._crowd, "one": self._one_of_it}
+        plain = {"call": self._call, "stream": self._one_stream}
+        if self._work in CROWDS:
+            plain |= {self._work: self._crowd, "one": self._one_of_it}
         loops = dict.fromkeys(HISTORY, self._loop)
         deltas = dict.fromkeys(DELTAS, self._deltas)
         return plain | loops | deltas | {"read": self._read, "write": self._write, "resume": self._resume}
@@ -108,13 +110,14 @@ class Raw:
 
     def _crowd(self) -> Slot:
         async def slot() -> None:
-            await asyncio.gather(*[self._texts(CROWD) for _ in range(CROWD)])
+            streams, events = CROWDS[self._work]
+            await asyncio.gather(*[self._texts(events) for _ in range(streams)])
 
         return slot
 
     def _one_of_it(self) -> Slot:
         async def slot() -> None:
-            await self._texts(CROWD)
+            await self._texts(CROWDS[self._work][1])
 
         return slot
 

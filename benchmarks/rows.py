@@ -218,6 +218,18 @@ ROWS: Final = (
         peers=("openai",),
     ),
     Row(
+        "crowd-1000",
+        "1,000 streams at once, of 20 events each, compared with httpx2",
+        "crowd1000",
+        "event",
+        1.1,
+        baseline="raw-httpx2",
+        ours=("chat", "chat-httpx2", "chat-aiohttp"),
+        most_mb=50,
+        slots=(4, 2),
+        fresh=True,
+    ),
+    Row(
         "loop",
         "a tool loop of 10 steps of 4 parallel calls",
         "loop10",

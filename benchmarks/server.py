@@ -71,8 +71,8 @@ class _Server(asyncio.Protocol):
         path = path.partition("?")[0]
         work, who = path.split("/", 3)[1:3]
         wire = wire_of(path)
-        if work == "crowd":
-            self._pacer.add(self._transport, CROWDED[wire])
+        if (events := CROWDED.get((work, wire))) is not None:
+            self._pacer.add(self._transport, events)
         elif work == "stream":
             self._stream(STREAMED[wire])
         elif pieces := ARGUED.get(work):

@@ -21,8 +21,8 @@ CALLS: Final = 20
 EVENTS: Final = 2_000
 """Number of text events in one stream."""
 
-CROWD: Final = 200
-"""Number of concurrent streams, and of text events in each of them."""
+CROWDS: Final[Mapping[str, tuple[int, int]]] = {"crowd": (200, 200), "crowd1000": (1_000, 20)}
+"""Number of concurrent streams, and of text events in each of them, by name of the work."""
 
 PARSED: Final = 20_000
 """Number of events in the input of a parser."""
@@ -52,7 +52,7 @@ DELTAS: Final[Mapping[str, int]] = {f"deltas{count}": count for count in (500, 1
 UNITS: Final[Mapping[str, int]] = {
     "call": CALLS,
     "stream": EVENTS,
-    "crowd": CROWD * CROWD,
+    **{name: streams * events for name, (streams, events) in CROWDS.items()},
     **dict.fromkeys(DELTAS, 1),
     "parser": PARSED,
     "big1": 1,
@@ -149,7 +149,7 @@ def _give_back() -> None:
 async def serve(works: Works, work: str, answers: TextIO) -> None:
     """Warm up, then run one slot for each line of standard input and write its cost to `answers` as JSON."""
     prepare = works[work]
-    if work == "crowd":
+    if work in CROWDS:
         # A full warm-up would hide the memory growth of the concurrent streams.
         await works["one"]()()
     else:

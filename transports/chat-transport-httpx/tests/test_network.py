@@ -372,6 +372,31 @@ async def test_a_read_or_write_that_takes_too_long_raises_a_timeout(package: Any
         await stream.aclose()
 
 
+async def test_each_read_has_its_own_time_limit() -> None:
+    with listening() as server:
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+        with peer:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stream.read, 100, 0.1)
+                await anyio.wait_all_tasks_blocked()
+                peer.sendall(b"one")
+            begun = anyio.current_time()
+            with anyio.fail_after(10), pytest.raises(httpcore.ReadTimeout):
+                await stream.read(100, 0.2)
+            assert anyio.current_time() - begun >= 0.2
+            with anyio.fail_after(10), pytest.raises(httpcore.ReadTimeout):
+                await stream.read(100, 0.01)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stream.read, 100, 0.05)
+                await anyio.wait_all_tasks_blocked()
+                peer.sendall(b"two")
+            with anyio.move_on_after(0.1) as scope:
+                await stream.read(100, None)
+            assert scope.cancelled_caught
+        await stream.aclose()
+
+
 async def test_reading_at_the_end_of_a_connection_returns_no_bytes() -> None:
     with listening() as server:
         stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])

@@ -7,6 +7,7 @@ scope. If each event of a stream arrives alone, both take longer than decoding t
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, cast, final
@@ -129,6 +130,8 @@ class _Reader(asyncio.Protocol):
         self.error: Exception | None = None
         self._is_paused = False
         self._waiter: asyncio.Future[None] | None = None
+        self._deadline = math.inf
+        self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._transport = transport
         self._writer = cast("Any", transport.get_protocol())
@@ -145,13 +148,43 @@ class _Reader(asyncio.Protocol):
             action = "reading from"
             raise anyio.BusyResourceError(action)
         waiter = self._waiter = self._loop.create_future()
-        timer = None if timeout is None else self._loop.call_later(timeout, _expire, waiter)
+        self._set_deadline(timeout)
         try:
             await waiter
         finally:
             self._waiter = None
-            if timer is not None:
-                timer.cancel()
+
+    def _set_deadline(self, timeout: float | None) -> None:
+        """Set the time at which `wait()` expires.
+
+        A timer for each wait would take longer than the wait for an event of a stream. Therefore a timer remains when a
+        wait ends, and when it fires, it is set again for the current wait.
+        """
+        if timeout is None:
+            self._deadline = math.inf
+            return
+        deadline = self._deadline = self._loop.time() + timeout
+        if self._timer is None or self._timer.when() > deadline:
+            self._set_timer(deadline)
+
+    def _set_timer(self, deadline: float) -> None:
+        self._cancel_timer()
+        self._timer = self._loop.call_at(deadline, self._check_deadline)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        waiter, deadline = self._waiter, self._deadline
+        if waiter is None or waiter.done() or deadline == math.inf:
+            return
+        if self._loop.time() < deadline:
+            self._set_timer(deadline)
+        else:
+            waiter.set_exception(TimeoutError())
 
     def take(self, max_bytes: int) -> bytes:
         """Return all received bytes up to a limit."""
@@ -197,6 +230,7 @@ class _Reader(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.has_ended = True
         self.error = exc
+        self._cancel_timer()
         self._writer.connection_lost(exc)
         self.wake()
 
@@ -205,11 +239,6 @@ class _Reader(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writer.resume_writing()
-
-
-def _expire(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_exception(TimeoutError())
 
 
 def with_own_reader(stream: ByteStream) -> ByteStream:
