@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from answers import ARGUED, CROWDED, LOOP, LOOP_STREAMED, STREAMED, WHOLE, wire_of
-from work import STEPS
+from work import CROWDS, STEPS
 
 PACE: Final = 0.02
 """Seconds between two events of a stream, when many streams run at once."""
@@ -71,8 +71,8 @@ class _Server(asyncio.Protocol):
         path = path.partition("?")[0]
         work, who = path.split("/", 3)[1:3]
         wire = wire_of(path)
-        if (events := CROWDED.get((work, wire))) is not None:
-            self._pacer.add(self._transport, events)
+        if work in CROWDS:
+            self._pacer.add(self._transport, CROWDED[work, wire])
         elif work == "stream":
             self._stream(STREAMED[wire])
         elif pieces := ARGUED.get(work):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 import struct
+import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
@@ -372,11 +374,39 @@ async def test_a_read_or_write_that_takes_too_long_raises_a_timeout(package: Any
         await stream.aclose()
 
 
+async def test_a_closed_connection_is_freed_before_its_time_limit(anyio_backend_name: str) -> None:
+    if anyio_backend_name != "asyncio":
+        return
+    with listening() as server:
+        stream = await anyio.connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+        transport = getattr(stream, "_transport")  # noqa: B009 - private
+        reader = AsyncioSocket(stream, transport)
+        protocol = weakref.ref(transport.get_protocol())
+        with peer:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(reader.receive_within, 300, 100)
+                await anyio.wait_all_tasks_blocked()
+                peer.sendall(b"one")
+        await reader.aclose()
+        del stream, transport, reader
+        with anyio.fail_after(10):
+            while protocol() is not None:
+                gc.collect()
+                await anyio.lowlevel.checkpoint()
+
+
 async def test_each_read_has_its_own_time_limit() -> None:
     with listening() as server:
         stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
         peer, _ = server.accept()
         with peer:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stream.read, 100, 300)
+                await anyio.wait_all_tasks_blocked()
+                peer.sendall(b"zero")
+            with anyio.fail_after(10), pytest.raises(httpcore.ReadTimeout):
+                await stream.read(100, 0.01)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(stream.read, 100, 0.1)
                 await anyio.wait_all_tasks_blocked()

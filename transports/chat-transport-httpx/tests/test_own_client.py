@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from importlib import import_module
 from typing import Any
 
+import anyio
 import pytest
 from chat_core.errors import TransportError, UsageError
-from chat_core.transport import Request
-from chat_testing import LoopbackServer
+from chat_core.transport import Request, Timeouts
+from chat_testing import Exchange, LoopbackServer
 from chat_transport_httpx import HttpxTransport
 from client_packages import NAMES, PACKAGES
 
@@ -123,6 +124,24 @@ async def test_an_exception_that_is_not_a_client_error_is_raised_unchanged(packa
     async with client(package, Body(breaks=ZeroDivisionError())) as mine, HttpxTransport(mine).stream(ASK) as stream:
         with pytest.raises(ZeroDivisionError):
             [event async for event in stream]
+
+
+@pytest.mark.anyio
+async def test_a_request_hook_may_change_the_timeouts(package: Any) -> None:
+    async def shorten(request: Any) -> None:
+        request.extensions["timeout"]["read"] = 0.05
+
+    def handler(exchange: Exchange) -> None:
+        exchange.head(200, {"content-type": "text/event-stream"})
+        exchange.chunk(b"data: a\n\n")
+        exchange.wait_closed()
+
+    with LoopbackServer(handler) as server:
+        request = Request("POST", "http", server.host, "/v1", (), b"{}", Timeouts(idle=300))
+        mine = package.AsyncClient(event_hooks={"request": [shorten]})
+        async with mine, HttpxTransport(mine).stream(request) as stream:
+            with anyio.fail_after(10), pytest.raises(TransportError, match="ReadTimeout"):
+                [event async for event in stream]
 
 
 KINDS = {

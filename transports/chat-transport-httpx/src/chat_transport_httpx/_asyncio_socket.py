@@ -132,6 +132,7 @@ class _Reader(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._deadline = math.inf
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
         self._loop = asyncio.get_running_loop()
         self._transport = transport
         self._writer = cast("Any", transport.get_protocol())
@@ -164,20 +165,22 @@ class _Reader(asyncio.Protocol):
             self._deadline = math.inf
             return
         deadline = self._deadline = self._loop.time() + timeout
-        if self._timer is None or self._timer.when() > deadline:
+        if deadline < self._timer_at:
             self._set_timer(deadline)
 
-    def _set_timer(self, deadline: float) -> None:
+    def _set_timer(self, at: float) -> None:
         self._cancel_timer()
-        self._timer = self._loop.call_at(deadline, self._check_deadline)
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._check_deadline)
 
     def _cancel_timer(self) -> None:
+        self._timer_at = math.inf
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _check_deadline(self) -> None:
-        self._timer = None
+        self._cancel_timer()
         waiter, deadline = self._waiter, self._deadline
         if waiter is None or waiter.done() or deadline == math.inf:
             return

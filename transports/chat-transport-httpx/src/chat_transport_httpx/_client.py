@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, final
 from chat_core.transport import Request
 
 from chat_transport_httpx._packages import httpcore, httpx
-from chat_transport_httpx._request_body import BodyIterable
+from chat_transport_httpx._request_body import RequestBody
 from chat_transport_httpx._response import reason_phrase
 from chat_transport_httpx._sockets import BufferedBackend
 
@@ -48,11 +48,12 @@ class _Template:
         pool: the connection pool for the URL.
     """
 
-    __slots__ = ("headers", "logged_url", "pool", "url")
+    __slots__ = ("headers", "logged_url", "method", "pool", "url")
 
     def __init__(self, request: httpx.Request, pool: httpcore.AsyncConnectionPool) -> None:
         url = request.url
         self.pool = pool
+        self.method = request.method
         self.url = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         # httpx logs every URL, and both the query and the user information may contain a key.
         self.logged_url = str(url.copy_with(userinfo=b"")).partition("?")[0]
@@ -111,7 +112,7 @@ class OwnClient(httpx.AsyncClient):
 
         Args:
             key: the key of the template.
-            request: the request to send; only its method and body are used.
+            request: the request to send; only its body is used.
             timeout: the `timeout` extension of httpcore.
 
         Raises:
@@ -123,17 +124,17 @@ class OwnClient(httpx.AsyncClient):
         template = self._templates[key]
         headers = template.headers
         body = request.body
-        if body or request.method in {"POST", "PUT", "PATCH"}:
+        if body or template.method in {"POST", "PUT", "PATCH"}:
             headers = [*headers, (b"Content-Length", b"%d" % len(body))]
         extensions: Any = {"timeout": timeout}
-        built = httpcore.Request(request.method, template.url, content=BodyIterable(body), extensions=extensions)
+        built = httpcore.Request(template.method, template.url, content=RequestBody(body), extensions=extensions)
         built.headers = headers  # as an argument, httpcore would convert each of them again
         response = await template.pool.handle_async_request(built)
         if _LOG.isEnabledFor(logging.INFO):
-            _log_response(request.method, template.logged_url, response)
+            _log_response(template, response)
         return response
 
 
-def _log_response(method: str, url: str, response: Any) -> None:  # noqa: ANN401 - its extensions have no types
+def _log_response(sent: _Template, response: Any) -> None:  # noqa: ANN401 - its extensions have no types
     version, reason = response.extensions["http_version"].decode(), reason_phrase(response.status, response.extensions)
-    _LOG.info('HTTP Request: %s %s "%s %d %s"', method, url, version, response.status, reason)
+    _LOG.info('HTTP Request: %s %s "%s %d %s"', sent.method, sent.logged_url, version, response.status, reason)

@@ -31,7 +31,7 @@ _KINDS = {
 
 @final
 class HttpxErrorTranslation(ErrorTranslation):
-    """Context manager that turns httpx exceptions into `TransportError`."""
+    """Context manager that turns the exceptions of httpx and httpcore into `TransportError`."""
 
     __slots__ = ("_handled",)
 
@@ -86,7 +86,7 @@ def _package(kind: type[BaseException]) -> str:
 
 
 def _known_name(kind: type[BaseException]) -> str | None:
-    """Return the name of the closest base class in `_KINDS`, or None if the class is not from httpx or zlib."""
+    """Return the name of the closest base class in `_KINDS`, or None if the class is from another package."""
     for base in kind.__mro__:
         if base.__name__ in _KINDS and _package(base) in _PACKAGES:
             return base.__name__

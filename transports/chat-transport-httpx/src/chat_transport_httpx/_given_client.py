@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from chat_core.errors import UsageError
 
-from chat_transport_httpx._request_body import BodyIterable, HttpxBody
+from chat_transport_httpx._request_body import RequestBody
 from chat_transport_httpx._sockets import BufferedBackend
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def require_async_client(client: object) -> httpx.AsyncClient:
     return cast("httpx.AsyncClient", client)
 
 
-def body_type(client: httpx.AsyncClient | None) -> Callable[[bytes], httpx.AsyncByteStream]:
-    """Return the class of request bodies that `client` accepts. `None` means the transport's own client."""
-    return HttpxBody if client is None else _body_type_of(_package_of(client))
+def client_body(client: httpx.AsyncClient, body: bytes) -> httpx.AsyncByteStream:
+    """Return a request body of a class that the client accepts."""
+    return _body_type_of(_package_of(client))(body)
 
 
 def use_buffered_sockets(client: httpx.AsyncClient) -> None:
@@ -98,4 +98,4 @@ def _package_of(client: object) -> Any:  # noqa: ANN401 - a module
 @cache
 def _body_type_of(package: Any) -> Callable[[bytes], httpx.AsyncByteStream]:  # noqa: ANN401 - a module
     """Return a request body class that derives from the package's stream class, as its clients require."""
-    return type("ClientBody", (BodyIterable, package.AsyncByteStream), {})
+    return type("ClientBody", (RequestBody, package.AsyncByteStream), {})

@@ -1,14 +1,12 @@
-"""Request bodies for httpx clients."""
+"""Request bodies for httpx clients and their connection pools."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Self, final
 
-from chat_transport_httpx._packages import httpx
 
-
-class BodyIterable:
+class RequestBody:
     """A request body that is sent as one chunk.
 
     The stream class of httpx uses an async generator instead. If sending fails, the generator stays open, and trio
@@ -22,13 +20,6 @@ class BodyIterable:
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return _BodyIterator(self._body)
-
-
-@final
-class HttpxBody(BodyIterable, httpx.AsyncByteStream):
-    """A request body for httpx clients."""
-
-    __slots__ = ()
 
 
 @final

@@ -13,7 +13,7 @@ from chat_core.transport.tls import TlsContext
 from chat_transport_httpx._client import OwnClient
 from chat_transport_httpx._clients import Clients
 from chat_transport_httpx._errors import HttpxErrorTranslation
-from chat_transport_httpx._given_client import AsyncClient, body_type, require_async_client, use_buffered_sockets
+from chat_transport_httpx._given_client import AsyncClient, client_body, require_async_client, use_buffered_sockets
 from chat_transport_httpx._packages import httpx
 from chat_transport_httpx._response import HttpxResponse
 
@@ -86,7 +86,6 @@ class HttpxTransport(HttpTransport):
         self._client = None if client is None else require_async_client(client)
         if self._client is not None:
             use_buffered_sockets(self._client)
-        self._body_type = body_type(self._client)
         self._clients = Clients(make)
 
     def __repr__(self) -> str:
@@ -110,8 +109,10 @@ class HttpxTransport(HttpTransport):
                 request.method, request.url, headers=headers, content=request.body, extensions={"timeout": timeout}
             )
             if request.body:
-                built.stream = self._body_type(request.body)
-            return HttpxResponse(await self._client.send(built, stream=True, follow_redirects=False), idle)
+                built.stream = client_body(self._client, request.body)
+            response = await self._client.send(built, stream=True, follow_redirects=False)
+            # A hook of the client may have changed the timeouts.
+            return HttpxResponse(response, response.request.extensions.get("timeout", {}).get("read"))
         client = self._clients.get()
         key = (request.method, request.scheme, request.host, request.path, request.headers, accept_encoding)
         if not client.has_template(key):
