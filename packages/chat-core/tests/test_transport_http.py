@@ -106,6 +106,24 @@ async def test_url_with_a_control_character_raises_before_the_request_is_sent(ch
     assert transport.accepted == []
 
 
+@pytest.mark.parametrize(
+    ("method", "host", "message"),
+    [
+        ("P\xd6ST", "llm.example", "the method of a request must be a name such as 'POST', not 'P\xd6ST'"),
+        ("", "llm.example", "the method of a request must be"),
+        ("POST", f"me:{SECRET}@llm.example:65536", "the port of a request must be at most 65535, not 65536"),
+        ("POST", "[::1]:99999", "not 99999"),
+    ],
+)
+async def test_an_invalid_method_or_port_raises_before_the_request_is_sent(
+    method: str, host: str, message: str
+) -> None:
+    transport = Canned(Answer(200, []))
+    with pytest.raises(UsageError, match=message):
+        await transport.send(Request(method, "http", host, "/"))
+    assert transport.accepted == []
+
+
 def test_header_name_or_value_with_a_line_break_is_invalid() -> None:
     assert invalid_header_name("x-key") is None
     assert invalid_header_name("x key") is not None

@@ -37,8 +37,9 @@ DRAIN_SECONDS: Final = 0.25
 
 _DRAIN_BYTES: Final = 65536
 _ERROR_BODY_SECONDS: Final = 10.0
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[!-~](?:[\t -~]*[!-~])?|")
+_MAX_PORT: Final = 65535
 _CONTROL_CHARACTER: Final = re.compile(r"[\0-\x1f\x7f]")
 _FAILURES: Final = {
     "connect": "no connection",
@@ -61,7 +62,7 @@ def describe_websocket(request: Request) -> str:
 
 def invalid_header_name(name: str) -> str | None:
     """Return a description of the error in a header name, or None if the name is valid."""
-    if _HEADER_NAME.fullmatch(name) is None:
+    if _TOKEN.fullmatch(name) is None:
         return "a header name contains characters that HTTP does not allow; check the headers of the request"
     return None
 
@@ -80,14 +81,22 @@ def invalid_header_value(name: str, value: str) -> str | None:
 
 
 def require_valid_address(request: Request) -> None:
-    """Raise `UsageError` if the host or the path has control characters, which some HTTP libraries remove silently.
+    """Raise `UsageError` if HTTP libraries would change the address or the method, or raise their own exceptions.
 
     Raises:
-        UsageError: `request` is not a `Request`, or its address has a line break, a NUL or another control character.
+        UsageError: `request` is not a `Request`; its address has a line break, a NUL or another control character, or a
+            port above 65535; or its method is not a token (RFC 9110, section 9.1).
     """
     require_type("request", request, Request, "a Request")
     if (found := _CONTROL_CHARACTER.search(request.host) or _CONTROL_CHARACTER.search(request.path)) is not None:
         msg = f"the address of a request contains the control character {found[0]!r}: remove it, or percent-encode it"
+        raise UsageError(msg)
+    if _TOKEN.fullmatch(request.method) is None:
+        msg = f"the method of a request must be a name such as 'POST', not {request.method!r}"
+        raise UsageError(msg)
+    port = request.host.rpartition(":")[2]
+    if port.isdecimal() and int(port) > _MAX_PORT:
+        msg = f"the port of a request must be at most {_MAX_PORT}, not {port}: check the base URL"
         raise UsageError(msg)
 
 
