@@ -111,8 +111,9 @@ async def test_url_with_a_control_character_raises_before_the_request_is_sent(ch
     [
         ("P\xd6ST", "llm.example", "the method of a request must be a name such as 'POST', not 'P\xd6ST'"),
         ("", "llm.example", "the method of a request must be"),
-        ("POST", f"me:{SECRET}@llm.example:65536", "the port of a request must be at most 65535, not 65536"),
-        ("POST", "[::1]:99999", "not 99999"),
+        ("POST", f"me:{SECRET}@llm.example:65536", "the port of a request must be at most 65535, not '65536'"),
+        ("POST", "[::1]:99999", "not '99999'"),
+        ("POST", "llm.example:" + "9" * 5000, "the port of a request must be at most 65535"),
     ],
 )
 async def test_an_invalid_method_or_port_raises_before_the_request_is_sent(

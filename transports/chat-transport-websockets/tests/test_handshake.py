@@ -177,7 +177,7 @@ async def test_an_unanswered_handshake_raises_a_timeout() -> None:
 async def test_an_invalid_url_is_refused_without_leaking_its_secret() -> None:
     async with opened() as transport:
         with pytest.raises(TransportError) as caught:
-            await read(transport, secretly("http", "127.0.0.1:99999"))
+            await read(transport, secretly("http", "127.0.0.1:port"))
         assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 

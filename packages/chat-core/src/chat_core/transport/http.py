@@ -8,6 +8,7 @@ exceptions of the HTTP library into `TransportError`.
 from __future__ import annotations
 
 import re
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -95,8 +96,8 @@ def require_valid_address(request: Request) -> None:
         msg = f"the method of a request must be a name such as 'POST', not {request.method!r}"
         raise UsageError(msg)
     port = request.host.rpartition(":")[2]
-    if port.isdecimal() and int(port) > _MAX_PORT:
-        msg = f"the port of a request must be at most {_MAX_PORT}, not {port}: check the base URL"
+    if port.isdecimal() and (len(port) > len(str(_MAX_PORT)) or int(port) > _MAX_PORT):
+        msg = f"the port of a request must be at most {_MAX_PORT}, not {reprlib.repr(port)}: check the base URL"
         raise UsageError(msg)
 
 
