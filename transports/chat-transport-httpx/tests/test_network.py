@@ -7,8 +7,8 @@ import socket
 import ssl
 import struct
 import weakref
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
@@ -214,10 +214,29 @@ def listening() -> Generator[socket.socket]:
         yield server
 
 
-async def test_is_readable_reports_that_the_server_closed_an_idle_connection() -> None:
+@asynccontextmanager
+async def connected(package: Any = httpcore) -> AsyncGenerator[tuple[Any, socket.socket]]:
+    """Open a connection and yield its stream and the socket of the peer."""
     with listening() as server:
-        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        stream = await BufferedBackend(package).connect_tcp("127.0.0.1", server.getsockname()[1])
         peer, _ = server.accept()
+        with peer:
+            yield stream, peer
+        await stream.aclose()
+
+
+async def wait_for_bytes(
+    peer: socket.socket, read: Callable[..., Coroutine[Any, Any, bytes]], *arguments: object
+) -> None:
+    """Start a read, and let the peer send bytes when it waits."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read, *arguments)
+        await anyio.wait_all_tasks_blocked()
+        peer.sendall(b"one")
+
+
+async def test_is_readable_reports_that_the_server_closed_an_idle_connection() -> None:
+    async with connected() as (stream, peer):
         assert stream.get_extra_info("is_readable") is False
         peer.close()
         with anyio.fail_after(10):
@@ -243,22 +262,18 @@ async def test_bytes_that_arrive_on_an_idle_connection_make_it_readable(
 ) -> None:
     if not has_poll:  # as on Windows
         monkeypatch.delattr("select.poll")
-    with listening() as server:
-        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
-        peer, _ = server.accept()
-        with peer:
-            assert stream.get_extra_info("is_readable") is False
-            peer.sendall(b"HTTP/1.1 408 Timeout")
-            with anyio.fail_after(10):
-                # On asyncio, the event loop reads the bytes before anybody asks for them.
-                while not stream.get_extra_info(HAS_RECEIVED) and anyio_backend_name == "asyncio":
-                    await anyio.lowlevel.checkpoint()
-                while not stream.get_extra_info("is_readable"):
-                    await anyio.lowlevel.checkpoint()
-            assert stream.get_extra_info(HAS_RECEIVED) is (anyio_backend_name == "asyncio")
-            assert await stream.read(100, 10) == b"HTTP/1.1 408 Timeout"
-            assert stream.get_extra_info("is_readable") is False
-        await stream.aclose()
+    async with connected() as (stream, peer):
+        assert stream.get_extra_info("is_readable") is False
+        peer.sendall(b"HTTP/1.1 408 Timeout")
+        with anyio.fail_after(10):
+            # On asyncio, the event loop reads the bytes before anybody asks for them.
+            while not stream.get_extra_info(HAS_RECEIVED) and anyio_backend_name == "asyncio":
+                await anyio.lowlevel.checkpoint()
+            while not stream.get_extra_info("is_readable"):
+                await anyio.lowlevel.checkpoint()
+        assert stream.get_extra_info(HAS_RECEIVED) is (anyio_backend_name == "asyncio")
+        assert await stream.read(100, 10) == b"HTTP/1.1 408 Timeout"
+        assert stream.get_extra_info("is_readable") is False
 
 
 async def test_bytes_that_were_received_before_the_first_read_are_kept(anyio_backend_name: str) -> None:
@@ -279,99 +294,76 @@ async def test_bytes_that_were_received_before_the_first_read_are_kept(anyio_bac
 
 
 async def test_a_peer_that_sends_more_than_is_read_has_to_wait() -> None:
-    with listening() as server:
-        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
-        peer, _ = server.accept()
-        with peer:
-            peer.setblocking(False)
-            sent = refused = 0
-            while refused < 100:
-                try:
-                    sent += peer.send(bytes(65536))
-                    refused = 0
-                except BlockingIOError:
-                    refused += 1
-                assert sent < 100_000_000, "the received bytes are not limited"
-                await anyio.lowlevel.checkpoint()
-            received = 0
-            while received < sent:
-                data = await stream.read(65536, 10)
-                assert 0 < len(data) <= 65536
-                received += len(data)
-            assert received == sent
-        await stream.aclose()
+    async with connected() as (stream, peer):
+        peer.setblocking(False)
+        sent = refused = 0
+        while refused < 100:
+            try:
+                sent += peer.send(bytes(65536))
+                refused = 0
+            except BlockingIOError:
+                refused += 1
+            assert sent < 100_000_000, "the received bytes are not limited"
+            await anyio.lowlevel.checkpoint()
+        received = 0
+        while received < sent:
+            data = await stream.read(65536, 10)
+            assert 0 < len(data) <= 65536
+            received += len(data)
+        assert received == sent
 
 
 async def test_two_reads_at_once_raise_an_error() -> None:
-    with listening() as server:
-        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
-        peer, _ = server.accept()
-        with peer:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(stream.read, 100, 10)
-                await anyio.wait_all_tasks_blocked()
-                with pytest.raises(anyio.BusyResourceError):
-                    await stream.read(100, 10)
-                peer.sendall(b"one")
-        await stream.aclose()
+    async with connected() as (stream, peer), anyio.create_task_group() as tasks:
+        tasks.start_soon(stream.read, 100, 10)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(anyio.BusyResourceError):
+            await stream.read(100, 10)
+        peer.sendall(b"one")
 
 
 async def test_closing_a_connection_ends_its_read() -> None:
-    with listening() as server:
-        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
-        peer, _ = server.accept()
+    async with connected() as (stream, _):
 
         async def read() -> None:
             with pytest.raises(httpcore.ReadError):
                 await stream.read(100, 10)
 
-        with peer:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(read)
-                await anyio.wait_all_tasks_blocked()
-                await stream.aclose()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            await stream.aclose()
 
 
 async def test_closing_a_connection_ends_its_write() -> None:
-    with listening() as server:
-        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
-        peer, _ = server.accept()
+    async with connected() as (stream, _):
 
         async def write() -> None:
             with pytest.raises(httpcore.WriteError):
                 await stream.write(bytes(100_000_000), 10)
 
-        with peer:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(write)
-                await anyio.wait_all_tasks_blocked()
-                await stream.aclose()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            await anyio.wait_all_tasks_blocked()
+            await stream.aclose()
 
 
 async def test_a_request_is_sent_as_one_packet() -> None:
-    with listening() as server:
-        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
-        peer, _ = server.accept()
-        with peer:
-            await stream.write(HEAD)
-            await stream.write(b"{}")
-            await anyio.wait_readable(peer)
-            assert peer.recv(1000) == HEAD + b"{}"
-        await stream.aclose()
+    async with connected() as (stream, peer):
+        await stream.write(HEAD)
+        await stream.write(b"{}")
+        await anyio.wait_readable(peer)
+        assert peer.recv(1000) == HEAD + b"{}"
 
 
 @pytest.mark.parametrize("package", CORES)
 async def test_a_read_or_write_that_takes_too_long_raises_a_timeout(package: Any) -> None:
-    with listening() as server:
-        stream = await BufferedBackend(package).connect_tcp("127.0.0.1", server.getsockname()[1])
-        peer, _ = server.accept()
-        with peer:
-            with pytest.raises(package.ReadTimeout):
-                await stream.read(100, 0.01)
-            with pytest.raises(package.WriteTimeout):
-                for _ in range(100):
-                    await stream.write(bytes(1_000_000), 0.01)
-        await stream.aclose()
+    async with connected(package) as (stream, _):
+        with pytest.raises(package.ReadTimeout):
+            await stream.read(100, 0.01)
+        with pytest.raises(package.WriteTimeout):
+            for _ in range(100):
+                await stream.write(bytes(1_000_000), 0.01)
 
 
 async def test_a_closed_connection_is_freed_before_its_time_limit(anyio_backend_name: str) -> None:
@@ -384,10 +376,7 @@ async def test_a_closed_connection_is_freed_before_its_time_limit(anyio_backend_
         reader = AsyncioSocket(stream, transport)
         protocol = weakref.ref(transport.get_protocol())
         with peer:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(reader.receive_within, 300, 100)
-                await anyio.wait_all_tasks_blocked()
-                peer.sendall(b"one")
+            await wait_for_bytes(peer, reader.receive_within, 300, 100)
         await reader.aclose()
         del stream, transport, reader
         with anyio.fail_after(10):
@@ -397,49 +386,31 @@ async def test_a_closed_connection_is_freed_before_its_time_limit(anyio_backend_
 
 
 async def test_each_read_has_its_own_time_limit() -> None:
-    with listening() as server:
-        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
-        peer, _ = server.accept()
-        with peer:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(stream.read, 100, 300)
-                await anyio.wait_all_tasks_blocked()
-                peer.sendall(b"zero")
-            with anyio.fail_after(10), pytest.raises(httpcore.ReadTimeout):
-                await stream.read(100, 0.01)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(stream.read, 100, 0.1)
-                await anyio.wait_all_tasks_blocked()
-                peer.sendall(b"one")
-            begun = anyio.current_time()
-            with anyio.fail_after(10), pytest.raises(httpcore.ReadTimeout):
-                await stream.read(100, 0.2)
-            assert anyio.current_time() - begun >= 0.2
-            with anyio.fail_after(10), pytest.raises(httpcore.ReadTimeout):
-                await stream.read(100, 0.01)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(stream.read, 100, 0.05)
-                await anyio.wait_all_tasks_blocked()
-                peer.sendall(b"two")
-            with anyio.move_on_after(0.1) as scope:
-                await stream.read(100, None)
-            assert scope.cancelled_caught
-        await stream.aclose()
+    async with connected() as (stream, peer):
+        await wait_for_bytes(peer, stream.read, 100, 300)
+        with anyio.fail_after(10), pytest.raises(httpcore.ReadTimeout):
+            await stream.read(100, 0.01)
+        await wait_for_bytes(peer, stream.read, 100, 0.1)
+        begun = anyio.current_time()
+        with anyio.fail_after(10), pytest.raises(httpcore.ReadTimeout):
+            await stream.read(100, 0.2)
+        assert anyio.current_time() - begun >= 0.2
+        with anyio.fail_after(10), pytest.raises(httpcore.ReadTimeout):
+            await stream.read(100, 0.01)
+        await wait_for_bytes(peer, stream.read, 100, 0.05)
+        with anyio.move_on_after(0.1) as scope:
+            await stream.read(100, None)
+        assert scope.cancelled_caught
 
 
 async def test_reading_at_the_end_of_a_connection_returns_no_bytes() -> None:
-    with listening() as server:
-        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
-        peer, _ = server.accept()
+    async with connected() as (stream, peer):
         peer.close()
         assert await stream.read(100, 10) == b""
-        await stream.aclose()
 
 
 async def test_using_a_closed_or_reset_connection_raises_a_read_or_write_error() -> None:
-    with listening() as server:
-        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
-        peer, _ = server.accept()
+    async with connected() as (stream, peer):
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()
         with pytest.raises(httpcore.ReadError):

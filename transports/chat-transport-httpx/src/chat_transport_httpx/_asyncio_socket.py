@@ -158,8 +158,8 @@ class _Reader(asyncio.Protocol):
     def _set_deadline(self, timeout: float | None) -> None:
         """Set the time at which `wait()` expires.
 
-        A timer for each wait would take longer than the wait for an event of a stream. Therefore a timer remains when a
-        wait ends, and when it fires, it is set again for the current wait.
+        Creating a timer for each wait takes longer than decoding an event of a stream. Therefore a timer remains when a
+        wait ends. When it fires too early, it is set again for the current wait.
         """
         if timeout is None:
             self._deadline = math.inf

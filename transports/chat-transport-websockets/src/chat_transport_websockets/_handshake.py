@@ -85,7 +85,7 @@ class Handshake:
 
         Raises:
             TransportError: a header contains characters that HTTP does not allow.
-            UsageError: the address contains a control character.
+            UsageError: the address or the method is invalid, see `require_valid_address()`.
         """
         require_valid_address(request)
         for name, value in request.headers:

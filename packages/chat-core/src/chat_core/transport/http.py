@@ -303,8 +303,8 @@ class HttpTransport(ABC):
 
         Raises:
             TransportError: no complete response arrived, or its body exceeds `max_body_bytes`.
-            UsageError: the transport does not support the running event loop, or the address of the request contains a
-                control character.
+            UsageError: the transport does not support the running event loop, or the address or the method of the
+                request is invalid, see `require_valid_address()`.
         """
         errors = self._errors(request, response_started=False)
         response = await self._open_response(request, ACCEPT_ENCODING, errors)
@@ -334,8 +334,8 @@ class HttpTransport(ABC):
         Raises:
             TransportError: on entry, no response arrived, its status is not 2xx, or it does not have the requested
                 framing (kind `protocol`, with the beginning of the body). During iteration, the connection broke.
-            UsageError: the transport does not support the running event loop, or the address of the request contains a
-                control character.
+            UsageError: the transport does not support the running event loop, or the address or the method of the
+                request is invalid, see `require_valid_address()`.
         """
         # With compression, a server may delay events to compress them together.
         errors = self._errors(request, response_started=False)
