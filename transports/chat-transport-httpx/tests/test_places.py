@@ -60,6 +60,21 @@ async def test_each_request_to_a_cached_url_has_its_own_body_and_length() -> Non
 
 
 @pytest.mark.anyio
+async def test_a_connection_header_is_sent_only_if_the_request_has_one() -> None:
+    peer = Server()
+    server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
+    host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    transport = HttpxTransport()
+    for headers in ((), (("Connection", "close"),)):
+        await transport.send(Request("POST", "http", host, "/v1", headers, b"{}"))
+    await transport.aclose()
+    server.close()
+
+    sent = [[line for line in head.lower().split("\r\n") if line.startswith("connection:")] for head in peer.heads]
+    assert sent == [[], ["connection: close"]]
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("own", "sent"),
     [pytest.param(True, [False, False, False], id="own"), pytest.param(False, [False, True, True], id="of-the-caller")],

@@ -23,13 +23,25 @@ _MAX_TEMPLATES: Final = 64
 
 
 @final
+class _Pool(httpcore.AsyncConnectionPool):
+    """Connection pool of httpcore that creates a cancel scope only if it has connections to close.
+
+    httpcore creates one for each request and each response, which takes a twentieth of the time of a call.
+    """
+
+    async def _close_connections(self, closing: list[httpcore.AsyncConnectionInterface]) -> None:
+        if closing:
+            await super()._close_connections(closing)
+
+
+@final
 class _Connections(httpx.AsyncHTTPTransport):
     """httpx connection pool whose sockets send a request with one system call."""
 
     def __init__(self, *, http2: bool, verify: ssl.SSLContext, limits: httpx.Limits) -> None:
         super().__init__(http2=http2, verify=verify, limits=limits)
         # httpx has no argument for the network backend, so the pool is created here with the same settings.
-        self._pool = httpcore.AsyncConnectionPool(
+        self._pool = _Pool(
             ssl_context=verify,
             max_connections=limits.max_connections,
             max_keepalive_connections=limits.max_keepalive_connections,
@@ -78,6 +90,8 @@ class OwnClient(httpx.AsyncClient):
         limits: httpx.Limits,
     ) -> None:
         super().__init__(http2=http2, proxy=proxy, verify=verify, trust_env=trust_env, limits=limits)
+        # `Connection: keep-alive` is the default of HTTP/1.1, and the parser checks each header of a request.
+        del self.headers["connection"]
         self._transport = _Connections(http2=http2, verify=verify, limits=limits)
         self._templates: dict[TemplateKey, _Template] = {}
 
