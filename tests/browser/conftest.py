@@ -92,11 +92,16 @@ class Place:
             finally:
                 process.terminate()
 
-    def ask(self, conversation: str = "chat-17", *calls: FunctionCall) -> None:
+    def ask(
+        self,
+        conversation: str = "chat-17",
+        *calls: FunctionCall,
+        request: str = "Please pay Maria 40 euros for the flowers.",
+    ) -> None:
         """Store a conversation in which calls wait."""
 
         async def store() -> None:
-            messages = Messages.from_user("Please pay Maria 40 euros for the flowers.")
+            messages = Messages.from_user(request)
             asked = calls or (FunctionCall("transfer", {"to": "Maria", "cents": 4000, "speed": "slow"}, id="call_1"),)
             tools = [Tool(call, call_id=call.id) for call in asked]
             for tool in tools:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Literal, final
 
@@ -99,6 +99,13 @@ def find_chat(ledger: Path, gate: Path) -> StreamingChat[ChatResponse, Paused]:
         with ledger.open("a", encoding="utf-8") as file:
             file.write(f"{cents} to {to}, {speed}\n")
         return f"sent {cents} cents to {to}"
+
+    @tools.tool()
+    def book(room: str, until: date | None = None, seats: int | None = None) -> str:
+        """Reserve a room."""
+        with ledger.open("a", encoding="utf-8") as file:
+            file.write(f"{room} until {until}, {seats} seats\n")
+        return f"reserved {room}"
 
     def policy(_call: FunctionCall, _meta: object) -> RequireApproval:
         return RequireApproval(expires_in=timedelta(days=1))

@@ -141,7 +141,7 @@ def test_a_refused_form_shows_a_decision_of_another_process(page: Page, place: P
     place.ask("chat-18", *[FunctionCall("transfer", {"to": "Bob", "cents": 1}, id=f"call_{n}") for n in (1, 2)])
     address = place.serve("ana")
     open_call(page, address, "chat-18")
-    call = page.locator("section.card.waits").first
+    call = page.locator(".card.waits").first
     if status == 409:
         page.route("**/api/**", lambda route: route.abort())  # this page hears nothing of the decision
         page.reload()
@@ -161,7 +161,7 @@ def test_a_refused_form_shows_a_decision_of_another_process(page: Page, place: P
     else:
         place.decided_elsewhere("ben@example.com", "chat-18", "call_2")
 
-    expect(page.locator("section.card").filter(has_text="ben@example.com rejected it")).to_have_count(
+    expect(page.locator(".card").filter(has_text="ben@example.com rejected it")).to_have_count(
         2 if status == 409 else 1
     )
     assert {response.status for response in responses} == {200}
@@ -204,7 +204,7 @@ def test_a_form_in_use_is_kept_if_another_user_decides_another_call(page: Page, 
     calls = [FunctionCall("transfer", {"to": to, "cents": 1}, id=f"call_{n}") for n, to in enumerate("AB", 1)]
     place.ask("chat-18", *calls)
     open_call(page, place.serve("ana"), "chat-18")
-    mine = page.locator("section.card.waits").nth(1)
+    mine = page.locator(".card.waits").nth(1)
     mine.get_by_text("Edit the arguments").click()
     mine.get_by_label("cents", exact=True).fill("77")
     place.decided_elsewhere("ben@example.com", "chat-18")
@@ -319,7 +319,7 @@ def test_text_streamed_during_a_refresh_is_shown_once(page: Page, place: Place) 
     place.let(1)
 
     expect(live).to_have_text("Maria has her")
-    assert len(held) == 1
+    assert len(held) == 1, [route.request.url for route, _ in held]
 
 
 def test_a_call_is_edited_and_approved(page: Page, place: Place) -> None:
@@ -387,7 +387,7 @@ def test_a_call_can_be_decided_with_the_keyboard_only(page: Page, place: Place) 
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
     page.keyboard.press("Enter")
-    expect(page.locator("section.card.waits")).to_be_focused()
+    expect(page.locator(".card.waits")).to_be_focused()
     press_until_focused(page, "Edit the arguments")
     page.keyboard.press("Enter")
     press_until_focused(page, "cents")
@@ -397,7 +397,7 @@ def test_a_call_can_be_decided_with_the_keyboard_only(page: Page, place: Place) 
     page.keyboard.press("Enter")
 
     expect(page.get_by_text(ANSWER)).to_be_visible()
-    expect(page.locator("section.card").filter(has_text="ana approved it")).to_be_focused()
+    expect(page.locator(".card").filter(has_text="ana approved it")).to_be_focused()
     assert place.ledger == ["3500 to Maria, slow"]
 
 
@@ -478,8 +478,11 @@ def test_html_in_tool_arguments_is_escaped(page: Page, place: Place) -> None:
 def test_axe_finds_no_violations_and_pages_fit(
     chromium: Browser, place: Place, width: int, scheme: Literal["dark", "light"]
 ) -> None:
-    long = FunctionCall("transfer", {"to": "x" * 300, "cents": 1, "speed": "slow"}, id="call_1")
-    place.ask("chat-18", long)
+    long, other = [
+        FunctionCall("transfer", {"to": to, "cents": 1, "speed": "slow"}, id=f"call_{n}")
+        for n, to in enumerate(("x" * 300, "Ben"), 1)
+    ]
+    place.ask("chat-18", long, other, request="first line\n" + "x" * 300)
     place.decided_elsewhere("ben@example.com")
     place.ask("chat-19")
     with page_of(chromium, scheme=scheme) as page:
@@ -494,14 +497,15 @@ def test_axe_finds_no_violations_and_pages_fit(
 
         page.goto(f"{address}/conversations/chat-18")
         edit(page)
+        expect(page.locator(".request details")).to_have_count(2)
         check()
         page.goto(f"{address}/conversations/chat-17")
         expect(page.locator("pre.result.rejected")).to_be_visible()
         check()
         page.goto(address)
         check()
-        for box in page.get_by_role("checkbox").all():
-            box.check()
+        for conversation in ("chat-18", "chat-19"):
+            page.get_by_label(f"Select transfer in {conversation}").first.check()
         page.get_by_role("button", name="Approve selected").click()
         expect(page.get_by_role("heading", name="Approve 2 calls?")).to_be_visible()
         check()

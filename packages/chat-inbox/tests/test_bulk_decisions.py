@@ -87,7 +87,9 @@ async def test_expired_call_is_not_approved(store: MemoryStore) -> None:
         tool.adopt(tool.with_status(Pending("approval", expires_at=later(hours=-1))))
     (outcome,) = await decide_selected(service(store), ANA, [await select(store, "chat-18")], Choice("approve"))
 
-    assert "expired at" in (outcome.problem or "")
+    assert outcome.problem == "transfer has expired: it can be rejected, but not approved."
+    (outcome,) = await decide_selected(service(store), ANA, [await select(store, "chat-18")], Choice("reject"))
+    assert outcome.problem is None
 
 
 async def test_interrupted_call_is_not_decided_together_with_others(store: MemoryStore) -> None:

@@ -135,6 +135,39 @@ def test_text_in_an_absent_field_sets_the_value() -> None:
     assert edited(of([], note=TEXT), {}, note="soon")[0] == {"note": "soon"}
 
 
+def test_a_state_that_is_chosen_after_an_error_is_used() -> None:
+    schema = of(["day"], day={"type": "string", "format": "date"}, seats=WHOLE)
+    field = build_form(schema, {"day": "2030-01-31"})
+    read_form(field, sent(shown(field), day="", seats="3"))
+    assert [item.label for item in invalid_fields(field)] == ["day"]
+    form = shown(field)
+    seats = form.names["seats"]
+    assert (form.fields[seats], form.fields[f"{seats}.state"]) == ("3", "value")
+
+    again = build_form(schema, {"day": "2030-01-31"})
+    posted = {**sent(form, day="2030-02-01"), f"{seats}.state": "absent"}
+    assert read_form(again, posted) == {"day": "2030-02-01"}
+    # A value that is left out is not shown any more, so that the next form does not contain it.
+    assert shown(again).fields[seats] == ""
+
+
+def test_a_state_that_the_script_marks_as_chosen_is_used() -> None:
+    field = build_form(of([], note=TEXT), {})
+    form = shown(field)
+    note = form.names["note"]
+
+    assert read_form(field, {**sent(form), note: "soon", f"{note}.was": ""}) == {}
+
+
+def test_an_empty_field_for_a_number_is_a_text_field_until_the_script_changes_it() -> None:
+    field = build_form(of([], seats=WHOLE, cents=WHOLE), {"cents": 5})
+
+    assert [(child.fallback_input_type, child.input_type) for child in field.children] == [
+        ("text", "number"),
+        ("number", "number"),
+    ]
+
+
 def test_objects_and_lists_keep_values_without_a_field() -> None:
     schema = of(order=of(["id"], id=WHOLE), lines={"type": "array", "items": of(name=TEXT)})
     arguments = {"order": {"id": 1, "extra": [1, {"deep": None}]}, "lines": [{"name": "a", "more": 1.0}]}

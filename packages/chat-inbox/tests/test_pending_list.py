@@ -49,6 +49,29 @@ def test_query_matches_calls(params: dict[str, str], matches: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ('C:\\temp "old"', True),
+        ("first second", True),
+        ('["a", {"b": 1}]', True),
+        ("note", True),
+        ('{"note"', False),
+        ("[[", False),
+    ],
+)
+def test_arguments_are_searched_as_the_page_shows_them(text: str, matches: bool) -> None:
+    item = waiting(path='C:\\temp "old"', note="first\nsecond", more=["a", {"b": 1}])
+
+    assert PendingQuery.parse({"q": text}).matches(item) is matches
+
+
+def test_names_in_filters_keep_their_white_space() -> None:
+    query = PendingQuery.parse({"person": " ana ", "tool": " t ", "q": " x ", "conversation": " c "})
+
+    assert (query.person, query.tool, query.text, query.conversation) == (" ana ", " t ", "x", "c")
+
+
+@pytest.mark.parametrize(
     ("params", "message"),
     [
         pytest.param({"age": "year"}, "age must be one of hour, day, week, or be left out, not 'year'", id="age"),

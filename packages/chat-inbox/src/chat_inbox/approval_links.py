@@ -105,7 +105,7 @@ class ApprovalLinks:
         self._service.runs.list_channel.publish("changed")
         self._service.runs.channel(approval.conversation).publish("changed")
         self._service.runs.start(approval.conversation)
-        return render(request, "decided.html", person=None, done=_DONE[action], name=tool.name)
+        return render(request, "decided.html", person=None, action=action, done=_DONE[action], name=tool.name)
 
     def _build_form(self, approval: BoundApproval, tool: Tool, conversation: str, messages: Messages) -> Field | None:
         """Return a form to edit the arguments of the call, or None if the token does not allow edits."""

@@ -10,9 +10,9 @@ from chat_core.approvals import Principal
 from chat_core.messages import Tool
 from chat_store import Snapshot
 
-from chat_inbox.approval_service import ApprovalService, Choice
+from chat_inbox.approval_service import Action, ApprovalService, Choice
 from chat_inbox.http_errors import HTTPError
-from chat_inbox.tool_calls import Path, waits_for
+from chat_inbox.tool_calls import Path, is_expired, waits_for
 from chat_inbox.url_keys import decode_key, quote_key
 
 MAX_SELECTED: Final = 100
@@ -79,17 +79,20 @@ def read_selections(posted: Mapping[str, str]) -> list[Selection]:
     return found
 
 
-async def find_selected(service: ApprovalService, person: Principal, selection: Selection) -> tuple[Snapshot, Tool]:
+async def find_selected(
+    service: ApprovalService, person: Principal, selection: Selection, action: Action
+) -> tuple[Snapshot, Tool]:
     """Return a selected call and its conversation.
 
     Args:
         service: service that reads the conversation.
         person: the approver.
         selection: the selected call.
+        action: the decision.
 
     Raises:
-        HTTPError: the person may not see or decide the call, it has changed since it was selected, or it must be
-            decided on its own page, because it needs a result or was interrupted.
+        HTTPError: the person may not see or decide the call, it has changed since it was selected, it must be decided
+            on its own page, because it needs a result or was interrupted, or it has expired and cannot be approved.
     """
     snapshot = await service.snapshot(person, selection.conversation)
     tool = service.find_call(snapshot, selection.path)
@@ -97,6 +100,8 @@ async def find_selected(service: ApprovalService, person: Principal, selection: 
     service.require_current(tool, selection.version)
     if waits_for(tool) not in ("approval", "schedule"):
         raise HTTPError(409, f"{tool.name} can be decided only on the page of its conversation.")
+    if action == "approve" and is_expired(tool, service.now()):
+        raise HTTPError(409, f"{tool.name} has expired: it can be rejected, but not approved.")
     return snapshot, tool
 
 
@@ -124,7 +129,7 @@ async def decide_selected(
         for selection in selections:
             name, problem = "", None
             try:
-                _, tool = await find_selected(service, person, selection)
+                _, tool = await find_selected(service, person, selection, choice.action)
                 name = tool.name
                 # A run between two decisions about one conversation would change it.
                 await service.decide(

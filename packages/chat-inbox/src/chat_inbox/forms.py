@@ -98,6 +98,15 @@ class Field:
         return "number" if self.kind in ("integer", "number") and is_exact_number(self.text) else "text"
 
     @property
+    def fallback_input_type(self) -> str:
+        """The type of the HTML `input` element without a script.
+
+        A browser submits nothing for half a date or number. In an empty field, that looks as if nobody had typed it,
+        and only the script can tell the difference.
+        """
+        return self.input_type if self.initial_text else "text"
+
+    @property
     def input_attributes(self) -> dict[str, object]:
         """The attributes of the HTML `input` element that depend on the kind and the bounds of the value."""
         if self.kind in ("time", "datetime"):
@@ -352,10 +361,13 @@ def _read_field(form: Field, posted: Mapping[str, str]) -> object:
     if not changed and form.state == form.initial_state:
         form.text = form.initial_text
         return form.original
-    if changed and form.state == form.initial_state:
-        # The user typed a value but left the state at null or "leave out".
+    if changed and form.state == posted.get(f"{form.name}.was", form.initial_state):
+        # The user typed a value but left the state as the page showed it, at null or "leave out".
         form.state = "value"
-    return _empty_value(form) if form.state != "value" else _parse_text(form)
+    if form.state != "value":
+        form.text = form.initial_text
+        return _empty_value(form)
+    return _parse_text(form)
 
 
 def _empty_value(form: Field) -> object:

@@ -23,7 +23,7 @@ from chat_inbox.event_streams import EventStreams
 from chat_inbox.forms import Field, attach_errors, build_form, invalid_fields, is_same_json, read_form
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.render import render_signed
-from chat_inbox.security import FormTokens, read_body, require_same_origin
+from chat_inbox.security import MAX_FORM_BYTES, FormTokens, read_body, require_same_origin
 from chat_inbox.tool_calls import Path, is_expired, waits_for
 from chat_inbox.url_keys import decode_key, quote_key
 
@@ -204,6 +204,7 @@ class Pages(InboxPages):
             "can_resume": not channel.running
             and self._service.runs.can_run(conversation)
             and (due or bool(expired_calls) or channel.outcome == "failed"),
+            "done_action": request.query_params.get("done", ""),
             "done": DONE.get(request.query_params.get("done", "")),
             "draft": draft,
             "draft_anchor": call_anchor(draft.path) if draft is not None else None,
@@ -282,7 +283,7 @@ async def read_posted_form(request: Request) -> Posted:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise HTTPError(415, "This address accepts only forms of the inbox's pages. Programs use the JSON API.")
-    body = await read_body(request)
+    body = await read_body(request, MAX_FORM_BYTES)
     if body.count(b"&") >= _MAX_FIELDS:  # checked before the fields are parsed, to bound the memory
         raise HTTPError(413, f"The form has more than {_MAX_FIELDS} fields: submit fewer fields.")
     try:

@@ -78,10 +78,8 @@ class PendingQuery:
                 raise HTTPError(400, f"{name} must be one of {expected}, or be left out, not {value[:60]!r}.")
         if not (page.isascii() and page.isdigit() and len(page) <= _MAX_PAGE_DIGITS and int(page)):
             raise HTTPError(400, f"page must be a whole number of at least 1, not {page[:60]!r}: open the list again.")
-        text, tool, conversation, person = [
-            params.get(name, "").strip() for name in ("q", "tool", "conversation", "person")
-        ]
-        return cls(text, tool, conversation, person, age, sort, int(page))
+        text, conversation = params.get("q", "").strip(), params.get("conversation", "").strip()
+        return cls(text, params.get("tool", ""), conversation, params.get("person", ""), age, sort, int(page))
 
     def encode(self, page: int = 1) -> str:
         """Return the query string for a page of the same list, including the `?`.
@@ -124,9 +122,12 @@ class PendingQuery:
             return False
         if self.person not in ("", item.person):
             return False
-        arguments = json.dumps(dict(wait.arguments), ensure_ascii=False)
-        fields = (wait.name, item.conversation, item.person or "", wait.error or "", arguments)
-        return self.text.casefold() in "\n".join(fields).casefold()
+        fields = [wait.name, item.conversation, item.person or "", wait.error or ""]
+        for name, value in wait.arguments.items():
+            # As the page shows them: texts without quotation marks, and other values as JSON, each on one line.
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            fields += [name, " ".join(text.split())]
+        return " ".join(self.text.split()).casefold() in "\n".join(fields).casefold()
 
 
 def asked_at(messages: Messages, path: Path) -> datetime | None:

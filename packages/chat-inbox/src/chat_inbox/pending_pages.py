@@ -47,7 +47,8 @@ class PendingPages(InboxPages):
             action, selections = _read_action(posted), read_selections(posted)
         except HTTPError as error:
             return await self._render_list(request, person, error)
-        back = PendingQuery.parse(request.query_params).encode()
+        query = PendingQuery.parse(request.query_params)
+        back = query.encode(query.page)
         if posted.get("confirmed") != "yes":
             return await self._render_confirmation(request, person, action, selections, back)
         reason = posted.get("text", "").strip() or None
@@ -107,9 +108,9 @@ class PendingPages(InboxPages):
         problems: list[str] = []
         for selection in selections:
             try:
-                snapshot, tool = await find_selected(self._service, person, selection)
+                snapshot, tool = await find_selected(self._service, person, selection, action)
             except HTTPError as error:
-                problems.append(error.detail)
+                problems.append(f"{selection.conversation}: {error.detail}")
                 continue
             wait = Wait.from_tool(tool, selection.path, conversation=snapshot.id, owner=snapshot.owner)
             rows.append(await self._build_row(Waiting(snapshot.id, snapshot.person, wait), snapshot))

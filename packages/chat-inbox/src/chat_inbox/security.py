@@ -45,6 +45,7 @@ async def find_principal(authenticate: Authenticate, request: Request) -> Princi
 
 COOKIE_NAME: Final = "chat_inbox_form"
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+MAX_FORM_BYTES: Final = 4 * MAX_BODY_BYTES
 _SECURITY_HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "

@@ -96,7 +96,7 @@ def format_conflict(tool: Tool) -> str:
         return f"{tool.name} is {format_status(tool)} already; nothing was changed."
     last = tool.decisions[-1]
     decider = last.by or "Somebody"
-    when = f" at {last.at:%H:%M} UTC" if last.at is not None else ""
+    when = f" at {format_utc(last.at)}" if last.at is not None else ""
     now = "" if waits_for(tool) is None else ", and it waits again"
     return f"{decider} {format_decision(last, tool.name)}{when}{now}. Your decision was not stored; review the call."
 

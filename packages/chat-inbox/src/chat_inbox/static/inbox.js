@@ -12,9 +12,42 @@
     }
   }
 
+  // An empty field for a date or a number is a field for text without this script, see `fallback_input_type`.
+  function complete() {
+    for (const input of document.querySelectorAll("input[data-type]")) input.type = input.dataset.type;
+  }
+
+  // A value that is typed is used, and a state that is chosen stays.
+  document.addEventListener("input", ({ target }) => {
+    const state = target.closest(".field")?.querySelector("select.state[name$='.state']");
+    if (!state) return;
+    if (target === state) state.previousElementSibling.value = "";
+    else if (target.value !== target.defaultValue) state.value = "value";
+    else state.value = state.querySelector("[selected]").value;
+  });
+
+  // One decision for one click.
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    const half = [...form.elements].find((input) => input.validity?.badInput);
+    if (half && event.submitter?.value !== "reject") {
+      event.preventDefault();
+      half.closest("details")?.setAttribute("open", "");
+      half.reportValidity();
+      return;
+    }
+    if (form.dataset.sent) { event.preventDefault(); return; }
+    form.dataset.sent = "yes";
+    setTimeout(() => { delete form.dataset.sent; }, 5000); // the user may have stopped the request
+  });
+  window.addEventListener("pageshow", () => {
+    for (const form of document.forms) delete form.dataset.sent;
+  });
+
   const source = document.querySelector("[data-stream]");
   const said = document.getElementById("said");
   localize();
+  complete();
   if (!source || !window.EventSource) return;
   // The response to a form that was not accepted has the address of the form, which cannot be read.
   if (source.dataset.address) history.replaceState(null, "", source.dataset.address);
@@ -43,7 +76,9 @@
   }
 
   function wake() {
-    if (!document.hidden && events.readyState === EventSource.CLOSED) listen();
+    if (document.hidden || events.readyState !== EventSource.CLOSED) return;
+    listen();
+    refresh();
   }
 
   // As the server shows text: each control, bidirectional or default-ignorable character as its escape.
@@ -70,9 +105,12 @@
       again = false;
       try {
         const answer = await fetch(location.pathname + location.search, { headers: { accept: "text/html" } });
-        if (!answer.ok) { say(answer.status === 404 ? "This page no longer exists." : "The page could not be updated."); continue; }
+        if (answer.status === 404) { warn("This page no longer exists."); continue; }
+        if (answer.status === 401 || answer.status === 403) { warn("You may not see this page any more: load it again to sign in."); continue; }
+        if (!answer.ok) throw new Error(answer.statusText);
         take(new DOMParser().parseFromString(await answer.text(), "text/html"));
       } catch (error) {
+        warn("The page could not be updated, and may be out of date.");
         await new Promise((done) => { setTimeout(done, 1000); });
         again = events.readyState !== EventSource.CLOSED;
       }
@@ -82,6 +120,10 @@
 
   // Puts what is new into this page. What has the same key and version stays, with what is being written into it.
   function take(page) {
+    // A form is sent for the person who is signed in, who must be the one that the page names.
+    const [then, now] = [document, page].map((each) => each.querySelector(".who")?.textContent);
+    if (then !== now) { location.replace(location.pathname + location.search); return; }
+    warn("");
     const changed = [];
     const before = document.getElementById("live");
     for (const fresh of page.querySelectorAll("ol.keyed")) {
@@ -104,6 +146,7 @@
     if (changed.length) say(changed.join(". "));
     tick();
     localize();
+    complete();
   }
 
   function exchange(here, fresh, changed) {
@@ -122,7 +165,7 @@
         const focused = mine.contains(document.activeElement);
         if (mine === place) place = place.nextElementSibling;
         here.replaceChild(taken, mine);
-        if (focused) (taken.querySelector("section[tabindex]") || document.getElementById("main")).focus();
+        if (focused) (taken.querySelector(".card[tabindex]") || document.getElementById("main")).focus();
       } else {
         here.insertBefore(taken, place);
       }
@@ -135,6 +178,12 @@
   }
 
   function say(text) { said.textContent = text; }
+
+  // What is wrong with the page is visible until the page has been read again.
+  function warn(text) {
+    if (text || said.className !== "unseen") say(text);
+    said.className = text ? "alert" : "unseen";
+  }
 
   // Time left, in words.
   function tick() {
@@ -164,13 +213,4 @@
     }
   });
   listen();
-
-  // One decision for one click.
-  document.addEventListener("submit", (event) => {
-    if (event.target.dataset.sent) { event.preventDefault(); return; }
-    event.target.dataset.sent = "yes";
-  });
-  window.addEventListener("pageshow", () => {
-    for (const form of document.forms) delete form.dataset.sent;
-  });
 })();

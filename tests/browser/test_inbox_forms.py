@@ -1,0 +1,121 @@
+"""The inbox in a real browser: what is edited is what runs, and a page that is out of date says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from chat_core import FunctionCall
+from playwright.sync_api import Browser, Page, expect
+
+from .conftest import Place
+from .test_inbox import ANSWER, approve, edit, open_call, page_of
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    with page_of(chromium) as page:
+        yield page
+
+
+@pytest.fixture
+def booking(place: Place) -> Place:
+    """A store in which a reservation in `chat-18` waits, without its optional arguments."""
+    place.let(4)
+    place.ask("chat-18", FunctionCall("book", {"room": "blue"}, id="call_1"))
+    return place
+
+
+def state(page: Page, name: str) -> str:
+    return page.get_by_label(f"{name}: value or none").input_value()
+
+
+@pytest.mark.parametrize("name", ["until", "seats"])
+def test_a_half_typed_value_is_not_dropped(page: Page, booking: Place, name: str) -> None:
+    open_call(page, booking.serve("ana"), "chat-18")
+    edit(page)
+    field = page.get_by_label(name, exact=True)
+    field.focus()
+    page.keyboard.type("1" if name == "until" else "1e")
+    page.get_by_text("Edit the arguments").click()
+    approve(page)
+
+    expect(field).to_be_focused()
+    assert booking.ledger == []
+    field.fill("2030-01-31" if name == "until" else "3")
+    approve(page)
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+    assert booking.ledger == ["blue until 2030-01-31, None seats" if name == "until" else "blue until None, 3 seats"]
+
+
+def test_a_typed_value_is_used_unless_it_is_left_out_on_purpose(page: Page, booking: Place) -> None:
+    open_call(page, booking.serve("ana"), "chat-18")
+    edit(page)
+    seats = page.get_by_label("seats", exact=True)
+    assert state(page, "seats") == "absent"
+    seats.fill("3")
+    assert state(page, "seats") == "value"
+    seats.fill("")
+    assert state(page, "seats") == "absent"
+    seats.fill("3")
+    page.get_by_label("until", exact=True).fill("2030-01-31")
+    page.get_by_label("seats: value or none").select_option("absent")
+    approve(page)
+
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+    assert booking.ledger == ["blue until 2030-01-31, None seats"]
+
+
+def test_going_back_restores_no_edit(page: Page, booking: Place) -> None:
+    open_call(page, booking.serve("ana"), "chat-18")
+    edit(page)
+    page.get_by_label("seats: value or none").select_option("null")
+    page.get_by_role("link", name="Pending approvals").click()
+    expect(page.get_by_role("heading", name="2 pending approvals")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_text("Edit the arguments")).to_be_visible()
+
+    assert state(page, "seats") == "absent"
+
+
+def test_fields_are_readable_on_a_phone(page: Page, booking: Place) -> None:
+    page.set_viewport_size({"width": 320, "height": 700})
+    open_call(page, booking.serve("ana"), "chat-18")
+    edit(page)
+    box = page.get_by_label("until", exact=True).bounding_box()
+
+    assert box is not None
+    assert box["width"] > 200
+
+
+def test_a_page_that_cannot_be_updated_says_so_and_tries_again(page: Page, place: Place) -> None:
+    address = place.serve("ana")
+    open_call(page, address)
+    page.route(f"{address}/conversations/chat-17", lambda route: route.fulfill(status=502))
+    place.decided_elsewhere("ben@example.com")
+    expect(page.locator("#said.alert")).to_have_text("The page could not be updated, and may be out of date.")
+    page.unroute(f"{address}/conversations/chat-17")
+
+    expect(page.get_by_text("ben@example.com rejected it")).to_be_visible()
+    expect(page.locator("#said")).to_have_class("unseen")
+
+
+def test_a_page_of_a_person_who_signed_out_says_so(page: Page, place: Place) -> None:
+    address = place.serve("ana")
+    open_call(page, address)
+    page.route(f"{address}/conversations/chat-17", lambda route: route.fulfill(status=401))
+    place.decided_elsewhere("ben@example.com")
+
+    expect(page.locator("#said.alert")).to_contain_text("load it again to sign in")
+
+
+def test_a_page_names_the_person_who_is_signed_in(page: Page, place: Place) -> None:
+    place.ask("chat-18", *[FunctionCall("transfer", {"to": "Bob", "cents": 1}, id=f"call_{n}") for n in (1, 2)])
+    ana, ben = place.serve("ana"), place.serve("ben")
+    open_call(page, ana, "chat-18")
+    expect(page.locator(".who")).to_have_text("You are ana")
+    other = page.request.get(f"{ben}/conversations/chat-18")
+    page.route(f"{ana}/conversations/chat-18", lambda route: route.fulfill(response=other))
+    place.decided_elsewhere("carl@example.com", "chat-18")
+
+    expect(page.locator(".who")).to_have_text("You are ben")
