@@ -12,6 +12,7 @@ import os
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
 from chat_agents import AgentEngine, PromptFlow
@@ -22,7 +23,9 @@ from chat_service.__main__ import create_engine, read_service_secret
 from chat_service.config import Config
 from chat_service.secret_values import Secrets
 from chat_store import SqliteStore
-from chat_store.postgres import PostgresStore
+
+if TYPE_CHECKING:
+    from chat_store.postgres import PostgresStore
 
 
 def read_tokens(path: Path) -> BearerTokens:
@@ -34,12 +37,21 @@ def read_tokens(path: Path) -> BearerTokens:
     return BearerTokens({token_hash: Principal(name) for token_hash, name in names.items()})
 
 
+def create_store(config: Config) -> PostgresStore | SqliteStore:
+    """Create the store that the settings select."""
+    if database := os.environ.get("DATABASE_URL"):
+        # Requires psycopg, which an installation with SQLite does not have.
+        from chat_store.postgres import PostgresStore  # noqa: PLC0415 - see above
+
+        return PostgresStore(database)
+    return SqliteStore(config.get("server.store"))
+
+
 async def serve(config: Config, engine: AgentEngine, tokens: BearerTokens, secret: bytes | None, host: str) -> None:
     """Serve until the process receives SIGTERM or SIGINT."""
     settings = config.service_settings()
     flow = PromptFlow("assistant", config.get("agent.system_prompt"))
-    database = os.environ.get("DATABASE_URL")
-    async with PostgresStore(database) if database else SqliteStore(config.get("server.store")) as store:
+    async with create_store(config) as store:
         app = Service(
             engine, flow, store, authenticate=tokens, may_decide=owner_may_decide, settings=settings, secret=secret
         )
