@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 
 import click
@@ -176,3 +180,29 @@ def test_edit_of_a_text_that_looks_like_a_number_stays_text() -> None:
     said("e\n13\n\n", messages, outcome.waiting)
 
     assert messages.tool("call_1").effective_arguments == {"to": "13", "cents": 500}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo terminals")
+def test_keys_typed_before_a_call_is_shown_do_not_decide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages, outcome = paused(RequireApproval())
+    master, slave = os.openpty()
+    with closing(os.fdopen(master, "rb+", buffering=0)), open(slave, "w") as output, open(os.dup(slave)) as stdin:  # noqa: PTH123 - these are descriptors
+        for name, stream in (("stdin", stdin), ("stdout", output), ("stderr", output)):
+            monkeypatch.setattr(sys, name, stream)
+
+        def answer_each_prompt() -> None:
+            shown = b""
+            for _ in range(2):
+                while not shown.endswith(b"[l]ater): "):
+                    shown += os.read(master, 1)
+                os.write(master, b"later\ny\n")  # the second line is typed before the next call is shown
+                shown = b""
+
+        os.write(master, b"y\n")
+        user = threading.Thread(target=answer_each_prompt)
+        user.start()
+        decisions = prompt_decisions([*outcome.waiting, *outcome.waiting], Screen(), "ana")
+        user.join()
+
+    assert decisions == []
+    assert isinstance(messages.tool("call_1").status, Pending)

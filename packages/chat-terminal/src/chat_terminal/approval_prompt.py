@@ -10,6 +10,7 @@ import click
 from chat_core import IllegalTransitionError, Messages, UsageError, Wait
 from chat_core.approvals import has_invisible
 
+from chat_terminal.controlling_terminal import discard_pending_input
 from chat_terminal.screen import Screen, format_call, format_value
 
 Decision = Callable[[Messages], None]
@@ -66,6 +67,7 @@ def _prompt_decision(wait: Wait, screen: Screen, person: str) -> Decision | None
     verbs = _VERBS[wait.kind]
     choices = ", ".join([f"[{verb[0]}]{verb[1:]}" for verb in verbs])
     kind = _VerbType(verbs, _ALIASES.get(wait.kind, {}))
+    discard_pending_input()  # what was typed before the call was shown cannot be a decision about it
     verb: str = click.prompt(f"  decide ({choices})", type=kind, err=True)
     return _build_decision(_METHODS.get(verb, verb), wait, person)
 

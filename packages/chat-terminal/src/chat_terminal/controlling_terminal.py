@@ -46,6 +46,22 @@ def redirect_to_terminal() -> Generator[bool]:
             sys.stdin = stdin
 
 
+def discard_pending_input() -> None:
+    """Discard what was typed on the terminal and not read yet. Do nothing if the standard input is not a terminal."""
+    if not sys.stdin.isatty():
+        return
+    if sys.platform == "win32":
+        import msvcrt  # noqa: PLC0415 - exists only on Windows
+
+        while msvcrt.kbhit():
+            msvcrt.getwch()
+    else:
+        import termios  # noqa: PLC0415 - does not exist on Windows
+
+        with suppress(OSError, termios.error):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
 def _open_terminal() -> tuple[TextIO, TextIO] | None:
     """Open the terminal and return a reader and a writer, or None if that is not possible.
 
