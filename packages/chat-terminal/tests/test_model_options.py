@@ -50,3 +50,24 @@ def test_only_a_local_model_has_a_default_system_prompt(
 
     shown = chat("show").out.splitlines()
     assert [line.removesuffix(":") for line in shown if line.endswith(":")][:-1] == roles
+
+
+def test_a_remembered_server_does_not_get_the_key_of_another_one(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str | None] = []
+
+    def choose(_name: str, base_url: str | None) -> ScriptedProvider:
+        used.append(base_url)
+        return ScriptedProvider("The Loire.")
+
+    monkeypatch.setattr(model_options, "build_model", choose)
+    old, new = "http://old.test/v1", "http://new.test/v1"
+    assert chat("Name a river.", "--model", "completions:m", "--base-url", old).code == 0
+    monkeypatch.setenv("CHAT_BASE_URL", new)
+    refused = chat("-c", "Another?")
+
+    assert (refused.code, refused.out) == (2, "")
+    assert f"this session uses {old}, but CHAT_BASE_URL is {new}: choose one of them with --base-url" in refused.err
+    assert chat("-c", "Another?", "--base-url", old).code == 0
+    monkeypatch.setenv("CHAT_BASE_URL", f"{old}/")
+    assert chat("-c", "Another?").code == 0
+    assert used == [old, old, old]

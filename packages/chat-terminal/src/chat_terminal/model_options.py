@@ -83,6 +83,9 @@ def resolve_settings(
         session: the session to continue, or None.
         options: values of all options of the current command.
         template: the template of `--template`.
+
+    Raises:
+        click.UsageError: the session and `CHAT_BASE_URL` name different servers.
     """
     given = _make_absolute({name: options[name] for name in _SESSION_SETTINGS})
     source = click.get_current_context().get_parameter_source
@@ -95,7 +98,17 @@ def resolve_settings(
     settings = given | remembered | _make_absolute(template.settings) | {name: given[name] for name in explicit}
     if "base_url" not in explicit and not str(settings["model"]).startswith(f"{COMPLETIONS}:"):
         return settings | {"base_url": None}  # the remembered URL belongs to another model
+    used = settings["base_url"]
+    if used and used == remembered.get("base_url") and source("base_url") is ParameterSource.ENVIRONMENT:
+        _require_same_server(str(used), str(given["base_url"]))
     return settings | {"base_url": settings["base_url"] or given["base_url"]}
+
+
+def _require_same_server(remembered: str, current: str) -> None:
+    """Raise an error if the environment names another server than the session, which must not receive its key."""
+    if remembered.rstrip("/") != current.rstrip("/"):
+        msg = f"this session uses {remembered}, but CHAT_BASE_URL is {current}: choose one of them with --base-url"
+        raise click.UsageError(msg)
 
 
 def _make_absolute(settings: Mapping[str, object]) -> dict[str, object]:
