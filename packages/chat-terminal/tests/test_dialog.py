@@ -158,6 +158,38 @@ def test_a_dialog_answers_each_line_until_the_input_ends(
     assert capfd.readouterr().out == "Hi.\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is that of Linux")
+def test_a_line_that_the_terminal_may_have_cut_is_not_sent(
+    tmp_path: Path, type_text: Callable[[str], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    type_text("b" * 4095 + f"\nHello?\n{END}")
+    user = runner(tmp_path, ScriptedProvider("Hi."))
+
+    assert Dialog(user, "a", None).run() is None
+    assert said(user.sessions) == ["user: Hello?", "model: Hi."]
+    told = capfd.readouterr().err
+    assert "✖ not sent: the terminal cuts lines at 4095 bytes" in told
+    assert "chat ask -c < FILE" in told
+
+
+@pytest.mark.parametrize("keys", ["\x1b[D", "\x1b[1;5C", "\x1bOA", "\x1b[3~", "\x1b"])
+def test_escape_sequences_of_keys_are_not_sent(tmp_path: Path, type_text: Callable[[str], None], keys: str) -> None:
+    type_text(f"He{keys}llo?\n{END}")
+    user = runner(tmp_path, ScriptedProvider("Hi."))
+
+    assert Dialog(user, "a", None).run() is None
+    assert said(user.sessions)[0] == "user: Hello?"
+
+
+def test_the_end_of_the_input_ends_the_line_of_the_prompt(
+    tmp_path: Path, type_text: Callable[[str], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    type_text(END)
+
+    assert Dialog(runner(tmp_path, ScriptedProvider("Hi.")), "a", None).run() is None
+    assert capfd.readouterr().err == "> \n"
+
+
 def test_a_failed_run_does_not_end_the_dialog(
     tmp_path: Path, type_text: Callable[[str], None], capfd: pytest.CaptureFixture[str]
 ) -> None:

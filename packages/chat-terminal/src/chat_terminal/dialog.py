@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Final, final
@@ -16,6 +17,10 @@ from chat_terminal.runner import Runner
 from chat_terminal.screen import Answer
 
 _READ_SIZE: Final = 65536
+_LINE_LIMIT: Final = 4095 if sys.platform == "linux" else 1023
+"""Number of bytes after which a terminal drops the rest of a line. A line of this length may be incomplete."""
+_KEY_SEQUENCE: Final = re.compile(rb"\x1b(?:\[[0-9;]*[ -/]*[@-~]|O[A-Z])?")
+"""Escape sequence that a terminal sends for a key such as an arrow."""
 _MAX_QUEUED: Final = sys.maxsize
 """Maximum number of queued lines.
 
@@ -50,6 +55,7 @@ class Dialog:
             while True:
                 paused = anyio.run(self._run_dialog, chat, decisions)
                 if paused is None:
+                    self._runner.screen.print_line("")  # ends the line of the input prompt
                     return None
                 decisions = self._runner.prompt(paused)
                 if not decisions:
@@ -118,11 +124,19 @@ class Dialog:
                         return
                     self._typed += data
                 line, _, rest = self._typed.partition(b"\n")
-                text = line.decode(errors="replace").strip()
-                if text:
+                text = _KEY_SEQUENCE.sub(b"", line).decode(errors="replace").strip()
+                if len(line) >= _LINE_LIMIT:
+                    self._refuse_long_line()
+                elif text:
                     await talk.send(text)
                 else:
                     self._runner.screen.show_input_prompt()
                 self._typed = rest  # a line that `send()` did not accept stays for the next talk
         except TalkEndedError:
             return
+
+    def _refuse_long_line(self) -> None:
+        screen = self._runner.screen
+        screen.print_line(f"✖ not sent: the terminal cuts lines at {_LINE_LIMIT} bytes", "red")
+        screen.print_line("  Send a long text from a file, after the dialog: chat ask -c < FILE", "red")
+        screen.show_input_prompt()
