@@ -9,7 +9,12 @@ import pytest
 from chat_terminal.command_words import require_question
 from chat_terminal.commands import QuestionGroup
 
-COMMANDS = {"models": click.Command("models"), "keys": click.Group("keys", {"set": click.Command("set")})}
+COMMANDS = {
+    "models": click.Command("models"),
+    "keys": click.Group("keys", {"set": click.Command("set"), "list": click.Command("list")}),
+    "sessions": click.Group("sessions", {"search": click.Command("search")}),
+    "show": click.Command("show", params=[click.Argument(["session"])]),
+}
 
 
 @pytest.mark.parametrize(
@@ -17,7 +22,13 @@ COMMANDS = {"models": click.Command("models"), "keys": click.Group("keys", {"set
     [
         pytest.param(["modles"], "models", id="lone-word"),
         pytest.param(["Model"], "models", id="capital"),
-        pytest.param(["kyes", "set", "openai"], "keys", id="with-subcommand"),
+        pytest.param(["seshions", "search", "Bo"], "sessions", id="with-subcommand"),
+        pytest.param(["modles", "--json"], "models", id="with-option"),
+        pytest.param(["modles", "list"], "models", id="with-subcommand-of-another-group"),
+        pytest.param(["sho", "abc"], "show", id="with-argument"),
+        pytest.param(["sho", "abc", "--json"], "show", id="with-argument-and-option"),
+        pytest.param(["help"], "--help", id="help"),
+        pytest.param(["version"], "--version", id="version"),
     ],
 )
 def test_misspelled_command_is_an_error_with_a_suggestion(words: list[str], suggestion: str) -> None:
@@ -36,6 +47,11 @@ def test_misspelled_command_is_an_error_with_a_suggestion(words: list[str], sugg
         pytest.param(["kyes", "are", "lost"], id="sentence"),
         pytest.param(["model", "a river"], id="two-words"),
         pytest.param(["--model", "models"], id="option"),
+        pytest.param(["how", "high"], id="similar-to-a-command-with-argument"),
+        pytest.param(["sho", "me", "rivers"], id="more-words-than-arguments"),
+        pytest.param(["help", "me"], id="help-me"),
+        pytest.param(["key", "facts", "about", "rivers"], id="keys-of-something"),
+        pytest.param(["the", "key", "is", "lost"], id="second-word"),
     ],
 )
 def test_question_is_accepted(words: list[str]) -> None:
@@ -50,3 +66,53 @@ def test_command_line_refuses_a_misspelled_command(chat: Any) -> None:
 
     assert (ended.code, ended.out) == (2, "")
     assert "did you mean 'sessions'?" in ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("key openai sk-SECRET", id="similar"),
+        pytest.param("Key openai sk-SECRET", id="capital"),
+        pytest.param("set key openai sk-SECRET", id="second-word"),
+        pytest.param("set keys sk-SECRET", id="without-vendor"),
+        pytest.param("openai key sk-SECRET", id="vendor-first"),
+        pytest.param("kyes set openai sk-SECRET", id="misspelled"),
+        pytest.param("key anthropic sk-SECRET-0123456789", id="long-key"),
+        pytest.param("keys set openai sk-SECRET", id="argument"),
+        pytest.param("keys set openai sk-SECRET --json", id="argument-and-option"),
+        pytest.param("keys openai sk-SECRET", id="without-subcommand"),
+        pytest.param("keys sk-SECRET", id="key-only"),
+        pytest.param("keys set sk-SECRET", id="key-as-vendor"),
+    ],
+)
+def test_key_on_the_command_line_is_neither_sent_nor_repeated(chat: Any, words: str) -> None:
+    ended = chat(*words.split())
+
+    assert ended.code == 2
+    assert "a key is never an argument" in ended.err or "there is no such vendor" in ended.err
+    assert "SECRET" not in ended.out + ended.err
+    assert "chat ask" not in ended.err
+    assert chat("sessions").out == ""
+
+
+@pytest.mark.parametrize("words", [("show", "nope"), ("keys", "remove", "claude"), ("forget", "nope")])
+def test_error_of_a_complete_command_has_no_hint_about_questions(chat: Any, words: tuple[str, ...]) -> None:
+    ended = chat(*words)
+
+    assert ended.code == 2
+    assert "chat ask" not in ended.err
+
+
+def test_misspelled_group_has_one_hint(chat: Any) -> None:
+    assert chat("seshions", "search", "Bo").err.count("chat ask") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["modles --json", "resum abc123", "forgot abc", "sho abc", "modles list", "seshions list", "template list", "help"],
+)
+def test_misspelled_command_with_arguments_is_not_sent(chat: Any, words: str) -> None:
+    ended = chat(*words.split())
+
+    assert ended.code == 2
+    assert "did you mean" in ended.err

@@ -17,7 +17,7 @@ from chat_core.messages import Content
 from chat_store import UnknownConversationError
 
 from chat_terminal import vendor_commands
-from chat_terminal.command_words import require_question
+from chat_terminal.command_words import KEY_USAGE, accepts_arguments, require_question
 from chat_terminal.dialog import Dialog
 from chat_terminal.inputs import build_parts, read_piped_input
 from chat_terminal.model_options import add_model_options, build_runner, choose_system_prompt, resolve_settings
@@ -59,13 +59,19 @@ class QuestionGroup(click.Group):
             return super().parse_args(ctx, [*own, *rest])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Implement `click.Command.invoke`: add a hint to usage errors that may have been meant as a question."""
+        """Implement `click.Command.invoke`: add a hint if a question may begin with a command's name."""
         words: Sequence[str] = ctx.meta[_ARGUMENTS]
         with _report_failures_as_json(ctx, words):
             try:
                 return super().invoke(ctx)
             except click.UsageError as error:
-                if not words[1:] or words[0] == "ask" or any(word.startswith("-") for word in words):
+                command = self.commands.get(words[0]) if words else None
+                plain = [word for word in words[1:] if not word.startswith("-")]
+                if command is None or accepts_arguments(plain, command):
+                    raise
+                if command.name == "keys":
+                    raise click.UsageError(KEY_USAGE, error.ctx) from None
+                if plain != words[1:]:
                     raise
                 msg = f"{error.format_message()}\nIf it was a question: chat ask {shlex.join(words)}"
                 raise click.UsageError(msg, error.ctx) from error

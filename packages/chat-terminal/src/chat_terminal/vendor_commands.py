@@ -75,7 +75,7 @@ def set_key(vendor: str) -> int:
     """
     known = [name for name in installed() if name not in (LOCAL, COMPLETIONS)]
     if vendor not in known:
-        msg = f"there is no vendor with a key named {vendor!r}; the vendors are {', '.join(known)}"
+        msg = f"there is no such vendor with a key; the vendors are {', '.join(known)}"  # the argument may be a key
         raise click.UsageError(msg)
     prompted = sys.stdin.isatty()
     key = (click.prompt("Key", hide_input=True, err=True) if prompted else sys.stdin.readline()).strip()
