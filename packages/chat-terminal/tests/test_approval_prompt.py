@@ -182,6 +182,34 @@ def test_edit_of_a_text_that_looks_like_a_number_stays_text() -> None:
     assert messages.tool("call_1").effective_arguments == {"to": "13", "cents": 500}
 
 
+def test_lists_and_objects_are_edited_as_json() -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    def pay(shares: list[int], notes: dict[str, int]) -> str:
+        return f"paid {shares}, {notes}"
+
+    scope = ScopedCollection(tools, lambda _call, _meta: RequireApproval())
+    call = FunctionCall("pay", {"shares": [1, 2], "notes": {"a": 1}}, id="call_1")
+    messages = Messages.from_user("Pay.")
+    outcome = (
+        ChatBuilder().with_model(ScriptedProvider(call)).with_scoped_tools(scope).build().blocking.complete(messages)
+    )
+    assert isinstance(outcome, Paused)
+    told = said('e\n{}\n[3, 4]\n[5]\n{"b": 2}\n', messages, outcome.waiting)
+
+    assert "this must be a JSON list, such as [1, 2], not '{}'" in told
+    assert "this must be a JSON object" in told
+    assert messages.tool("call_1").effective_arguments == {"shares": [3, 4], "notes": {"b": 2}}
+
+
+def test_two_quotation_marks_make_a_text_empty() -> None:
+    messages, outcome = paused(RequireApproval())
+    said('e\n""\n\n', messages, outcome.waiting)
+
+    assert messages.tool("call_1").effective_arguments == {"to": "", "cents": 500}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo terminals")
 def test_keys_typed_before_a_call_is_shown_do_not_decide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     messages, outcome = paused(RequireApproval())

@@ -156,7 +156,7 @@ class _ValueType(click.ParamType[object]):
         if value == self.shown:
             return self.original
         if self.is_plain:
-            return value
+            return "" if value == '""' else value  # click reads an empty line as the unchanged value
         try:
             parsed = cast("object", json.loads(value))
         except (ValueError, RecursionError):
@@ -172,5 +172,10 @@ def _json_type(value: object) -> str:
     """Return the name of a value's JSON type, with an article. Integers and other numbers have the same name."""
     if isinstance(value, bool):
         return "true or false"
-    names: dict[type, str] = {int: "a number", float: "a number", list: "a JSON list", dict: "a JSON object"}
-    return names.get(type(value), "a string" if isinstance(value, str) else "null")
+    names: dict[type | tuple[type, ...], str] = {
+        (int, float): "a number",
+        list: "a JSON list",
+        dict: "a JSON object",
+        str: "a string",
+    }
+    return next((name for types, name in names.items() if isinstance(value, types)), "null")
