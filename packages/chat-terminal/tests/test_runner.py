@@ -79,7 +79,9 @@ def test_resume_of_a_deleted_session_raises(tmp_path: Path) -> None:
         stored(user_dir.sessions, "a")
 
 
-def test_user_is_prompted_only_for_calls_that_they_may_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_is_prompted_only_for_calls_that_they_may_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     prompted: list[tuple[str, str | None]] = []
 
     def prompt(waiting: Sequence[Wait], _screen: Screen, _person: str) -> list[Decision]:
@@ -98,11 +100,17 @@ def test_user_is_prompted_only_for_calls_that_they_may_decide(tmp_path: Path, mo
 
     calls = [FunctionCall("pay", {"to": name}, id=name) for name in ("a", "b")]
     sessions, scope = Sessions(tmp_path / "chats.db"), ScopedCollection(tools, policy)
+    told: list[list[str]] = []
     for person in ("ana", "ben"):
         model = ScriptedProvider(calls, by_history=True)
-        runner = Runner(model, ChatOptions(), [scope], sessions, Screen(quiet=True), user_may_decide, person)
+        runner = Runner(model, ChatOptions(), [scope], sessions, Screen(), user_may_decide, person)
         assert isinstance(runner.ask("one", ["Pay."], None) if person == "ana" else runner.resume("one"), Paused)
+        told.append([line for line in capfd.readouterr().err.splitlines() if "may decide" in line])
     assert prompted == [("a", "ana")], "b is reserved, and ben does not own the session"
+    assert told == [
+        ['⏸ pay(to="b"): only cfo may decide'],
+        ['⏸ pay(to="a"): only ana may decide', '⏸ pay(to="b"): only ana may decide'],
+    ]
 
 
 @pytest.mark.parametrize(("owner", "allowed"), [(None, True), ("ana", True), ("ben", False)])

@@ -27,7 +27,7 @@ from chat_core.tools import ToolScope
 
 from chat_terminal.approval_prompt import Decision, apply_decisions, prompt_decisions
 from chat_terminal.controlling_terminal import redirect_to_terminal
-from chat_terminal.screen import Answer, Screen
+from chat_terminal.screen import Answer, Screen, format_call
 from chat_terminal.sessions import Sessions
 
 Outcome: TypeAlias = Answer | Paused
@@ -113,6 +113,10 @@ class Runner:
             return ()
         principal = Principal(self.person)
         allowed = [wait for wait in paused.waiting if is_allowed(self.may_decide, principal, wait)]
+        for wait in paused.waiting:
+            if wait not in allowed:
+                decider = wait.of if self.may_decide(principal, wait) else wait.owner
+                self.screen.print_progress(f"⏸ {format_call(wait.name, wait.arguments)}: only {decider} may decide")
         with redirect_to_terminal():
             return prompt_decisions(allowed, self.screen, self.person)
 
