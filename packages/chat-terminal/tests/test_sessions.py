@@ -63,6 +63,13 @@ def test_session_directory_is_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no such modes there")
+def test_session_file_in_an_existing_directory_is_private(tmp_path: Path) -> None:
+    Sessions(tmp_path / "chats.db").record_use("a", "x", {})
+
+    assert stat.S_IMODE((tmp_path / "chats.db").stat().st_mode) == 0o600
+
+
 def test_unknown_session_raises_usage_error(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "chats.db")
     with pytest.raises(click.UsageError, match="there is no session yet"):

@@ -48,7 +48,7 @@ class Sessions:
     """The list of sessions in a session file.
 
     Args:
-        path: the file. On first use, its directory is created if necessary, accessible only to this user.
+        path: the file. On first use, it and its directory are created if necessary, accessible only to this user.
     """
 
     def __init__(self, path: Path) -> None:
@@ -128,4 +128,6 @@ class Sessions:
 
     def _prepare_path(self) -> Path:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self._path.exists():
+            self._path.touch(mode=0o600)  # SQLite would create a file that other users can read
         return self._path
