@@ -38,6 +38,14 @@ def test_piped_input_alone_is_the_question(chat: Any, user_dir: Any, monkeypatch
     assert "Name a river." in chat("show").out
 
 
+def test_question_in_an_ascii_locale_is_decoded_as_utf8(chat: Any, user_dir: Any) -> None:
+    question = "café?".encode().decode("ascii", "surrogateescape")
+
+    assert chat(question, *user_dir.talker).out == "The Loire.\n"
+    assert "café?" in chat("show").out
+    assert "café?" in chat("sessions").out
+
+
 def test_missing_question_is_a_usage_error(chat: Any, user_dir: Any) -> None:
     ended = chat("ask", *user_dir.talker)
 

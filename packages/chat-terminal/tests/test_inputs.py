@@ -50,6 +50,7 @@ def test_unreadable_file_raises_usage_error(tmp_path: Path) -> None:
 def test_invalid_utf8_raises_usage_error() -> None:
     with pytest.raises(click.UsageError, match="not valid UTF-8"):
         build_parts([b"caf\xe9".decode("utf-8", "surrogateescape")], None, [])
+    assert build_parts(["café".encode().decode("ascii", "surrogateescape")], None, []) == ["café"]
     with pytest.raises(click.UsageError, match="attach other kinds of files with --file"):
         read_piped_input(io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="ascii", errors="surrogateescape"))
     assert read_piped_input(io.TextIOWrapper(io.BytesIO("café".encode()), encoding="ascii")) == "café"

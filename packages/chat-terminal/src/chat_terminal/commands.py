@@ -19,7 +19,7 @@ from chat_store import UnknownConversationError
 from chat_terminal import vendor_commands
 from chat_terminal.command_words import KEY_USAGE, accepts_arguments, require_question
 from chat_terminal.dialog import Dialog
-from chat_terminal.inputs import build_parts, read_piped_input
+from chat_terminal.inputs import build_parts, decode_question, read_piped_input
 from chat_terminal.model_options import add_model_options, build_runner, choose_system_prompt, resolve_settings
 from chat_terminal.runner import Outcome, format_failure, format_outcome
 from chat_terminal.screen import format_call, replace_control_characters
@@ -199,6 +199,7 @@ def ask(
     if params and template is None:
         msg = "-p sets the value of a placeholder in a template: add --template NAME"
         raise click.UsageError(msg)
+    words = (decode_question(" ".join(words)),)
     used = load_template(template)
     piped = read_piped_input(sys.stdin)
     if used.prompt:

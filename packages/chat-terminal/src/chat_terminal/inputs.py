@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from io import TextIOWrapper
 from pathlib import Path
@@ -24,7 +25,7 @@ def build_parts(words: Iterable[str], piped: str | None, files: Iterable[Path]) 
     Raises:
         click.UsageError: there is nothing to ask, or a file cannot be read or attached.
     """
-    question = " ".join(words).strip()
+    question = decode_question(" ".join(words)).strip()
     given: list[str | File] = [piped] if piped and piped.strip() else []
     given += [_attach_file(path) for path in files]
     if question:
@@ -32,10 +33,25 @@ def build_parts(words: Iterable[str], piped: str | None, files: Iterable[Path]) 
     if not given:
         msg = 'there is nothing to ask: chat "a question", or pipe something in'
         raise click.UsageError(msg)
-    if not question.isascii() and any("\ud800" <= char <= "\udfff" for char in question):
-        msg = f"the question is not valid UTF-8: {question!r}"
-        raise click.UsageError(msg)
     return given
+
+
+def decode_question(question: str) -> str:
+    """Return a question from the command line, decoded as UTF-8 if the encoding of the locale was not enough.
+
+    Args:
+        question: the question. Surrogates stand for the bytes that were not decoded.
+
+    Raises:
+        click.UsageError: the question is not valid UTF-8.
+    """
+    if question.isascii() or not any("\ud800" <= char <= "\udfff" for char in question):
+        return question
+    try:
+        return os.fsencode(question).decode("utf-8")
+    except UnicodeDecodeError as error:
+        msg = f"the question is not valid UTF-8: {question!r}"
+        raise click.UsageError(msg) from error
 
 
 def read_piped_input(stdin: TextIO) -> str | None:
