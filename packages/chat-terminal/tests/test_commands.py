@@ -13,7 +13,7 @@ import pytest
 from chat_core import Messages, NamedTool
 from chat_terminal.sessions import Sessions
 
-ANSWERED, FAILED, MISUSED, WAITS = 0, 1, 2, 3
+ANSWERED, FAILED, MISUSED, WAITS, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def test_stdout_contains_only_the_response(chat: Any, user_dir: Any) -> None:
@@ -249,10 +249,48 @@ def test_base_url_is_used_only_with_its_model(chat: Any, user_dir: Any, monkeypa
     assert chat("Name a river.", "--base-url", nowhere, *user_dir.talker).code == MISUSED
 
 
+def test_failed_question_does_not_change_the_model_of_a_session(chat: Any, user_dir: Any) -> None:
+    (user_dir.folder / "broken.py").write_text(
+        "from chat_core import NetworkError\n"
+        "from chat_core.testing import ScriptedProvider\n"
+        "model = ScriptedProvider(*[NetworkError('gone')] * 9)\n"
+    )
+    broken = ("--model", f"python:{user_dir.folder / 'broken.py'}:model")
+    chat("Name a river.", *user_dir.talker)
+
+    assert chat("-c", "Another?", *broken).code == FAILED
+    assert chat("resume", *broken).code == FAILED
+    assert chat("resume").out == "The Seine.\n"
+
+
+def test_paused_question_changes_the_model_of_a_session(chat: Any, user_dir: Any) -> None:
+    Sessions(user_dir.folder / "state" / "chats.db").record_use("a", "rivers", {"model": "nobody:x"})
+
+    assert chat("Pay Bo.", "--session", "a", *user_dir.payer).code == WAITS
+    assert chat("resume").code == WAITS
+
+
 def test_session_name_in_the_printed_resume_command_is_quoted(chat: Any, user_dir: Any) -> None:
     ended = chat("Pay Bo.", "--session", "two words", *user_dir.payer)
 
     assert "chat resume 'two words'" in ended.err
+
+
+@pytest.mark.parametrize("command", [("ask", "Pay Bo."), ("resume",)])
+def test_end_of_the_input_at_a_prompt_prints_how_to_continue(
+    chat: Any, user_dir: Any, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    if command == ("resume",):
+        chat("Pay Bo.", "--session", "bills", *user_dir.payer)
+    monkeypatch.setattr(io, "StringIO", Terminal)
+    ended = chat(*command, *(() if command == ("resume",) else ("--session", "bills", *user_dir.payer)))
+
+    assert ended.code == INTERRUPTED
+    assert "\nstored; continue with: chat resume bills\n" in ended.err
 
 
 def test_user_without_a_login_name_is_prompted(chat: Any, user_dir: Any, monkeypatch: pytest.MonkeyPatch) -> None:

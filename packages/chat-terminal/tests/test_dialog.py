@@ -152,8 +152,10 @@ def test_a_dialog_answers_each_line_until_the_input_ends(
 ) -> None:
     type_text(f"Hello?\n{END}")
     user = runner(tmp_path, ScriptedProvider("Hi."))
+    dialog = Dialog(user, "a", None)
 
-    assert Dialog(user, "a", None).run() is None
+    assert dialog.run() is None
+    assert dialog.has_answered
     assert said(user.sessions) == ["user: Hello?", "model: Hi."]
     assert capfd.readouterr().out == "Hi.\n"
 
@@ -195,9 +197,11 @@ def test_a_failed_run_does_not_end_the_dialog(
 ) -> None:
     type_text(f"Hello?\n{END}")
     user = runner(tmp_path, ScriptedProvider(*[NetworkError("gone")] * 3))
+    dialog = Dialog(user, "a", None)
 
-    assert Dialog(user, "a", None).run() is None
+    assert dialog.run() is None
     assert said(user.sessions) == ["user: Hello?"]
+    assert not dialog.has_answered
     assert "✖ gone" in capfd.readouterr().err
 
 
@@ -281,3 +285,20 @@ def test_a_dialog_without_a_terminal_is_a_usage_error(tmp_path: Path, monkeypatc
 
     with pytest.raises(click.UsageError, match="a dialog needs a terminal"):
         command.main(["--store", str(tmp_path / "a.db"), "talk"], standalone_mode=False)
+
+
+def test_talk_changes_the_model_of_a_session_only_after_an_answer(
+    user_dir: Any, type_text: Callable[[str], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = user_dir.folder / "a.db"
+    sessions = Sessions(file)
+    sessions.record_use("a", "rivers", {"model": "nobody:x"})
+    words = ["--store", str(file), "talk", "--session", "a", *user_dir.talker]
+    type_text(END)
+    command.main(words, standalone_mode=False)
+    assert sessions.get("a").settings["model"] == "nobody:x"
+
+    type_text(f"Name a river.\n{END}")
+    command.main(words, standalone_mode=False)
+    assert sessions.get("a").settings["model"] == user_dir.talker[1]
+    assert capfd.readouterr().out == "The Loire.\n"

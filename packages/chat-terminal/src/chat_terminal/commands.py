@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
@@ -212,10 +212,11 @@ def ask(
     if model_options["schema"] is None:
         model_options["schema"] = used.schema
     runner = build_runner(sessions, **cast("Any", model_options | settings))
-    name = sessions.record_use(known.id if known else session, " ".join(words) or "piped in", settings)
+    name = _record_start(sessions, known, session, " ".join(words) or "piped in", settings)
     click.get_current_context().meta[_SESSION] = name
     try:
-        outcome = runner.ask(name, parts, choose_system_prompt(system or used.system, settings))
+        with _record_settings(sessions, name, settings):
+            outcome = runner.ask(name, parts, choose_system_prompt(system or used.system, settings))
     except PendingToolsError as error:
         msg = f"a call in this session waits for a decision; decide it first: chat resume {shlex.quote(name)}"
         raise click.ClickException(msg) from error
@@ -254,8 +255,16 @@ def talk(
     known = _find_session(sessions, session, resume_last=resume_last)
     settings = resolve_settings(known, model_options)
     runner = build_runner(sessions, **cast("Any", model_options | settings), plain=True)
-    name = sessions.record_use(known.id if known else session, "a dialog", settings)
-    paused = Dialog(runner, name, choose_system_prompt(system, settings)).run()
+    name = _record_start(sessions, known, session, "a dialog", settings)
+    dialog = Dialog(runner, name, choose_system_prompt(system, settings))
+    try:
+        paused = dialog.run()
+    except click.Abort:
+        _print_resume_command(name, after_prompt=True)
+        raise
+    finally:
+        if dialog.has_answered:
+            sessions.record_use(name, "a dialog", settings)
     return ANSWERED if paused is None else _print_outcome(name, paused, as_json=False)
 
 
@@ -275,10 +284,11 @@ def resume(sessions: Sessions, /, session: str | None, **model_options: object) 
     known = sessions.get(session) if session else sessions.last()
     settings = resolve_settings(known, model_options)
     runner = build_runner(sessions, **cast("Any", model_options | settings))
-    sessions.record_use(known.id, known.title, settings)
+    _record_start(sessions, known, None, known.title, settings)
     click.get_current_context().meta[_SESSION] = known.id
     try:
-        outcome = runner.resume(known.id)
+        with _record_settings(sessions, known.id, settings):
+            outcome = runner.resume(known.id)
     except PendingToolsError as error:
         if model_options["approve"] != "all":
             raise
@@ -408,6 +418,31 @@ def _find_session(sessions: Sessions, session: str | None, *, resume_last: bool)
     return next((one for one in sessions.list_all() if one.id == session), None)
 
 
+def _record_start(
+    sessions: Sessions, known: Session | None, name: str | None, title: str, settings: Mapping[str, object]
+) -> str:
+    """Record that a session is used now, with the settings that it has or that a new session gets. Return its name."""
+    return sessions.record_use(known.id if known else name, title, known.settings if known else settings)
+
+
+@contextmanager
+def _record_settings(sessions: Sessions, session: str, settings: Mapping[str, object]) -> Generator[None]:
+    """Record the settings of a run that succeeded or paused. The settings of a failed run may be wrong."""
+    try:
+        yield
+    except click.Abort:  # the user left the prompt for a decision
+        sessions.record_use(session, "", settings)
+        _print_resume_command(session, after_prompt=True)
+        raise
+    sessions.record_use(session, "", settings)
+
+
+def _print_resume_command(session: str, *, after_prompt: bool = False) -> None:
+    if after_prompt:
+        click.echo("", err=True)  # ctrl-C leaves the cursor after the prompt
+    click.echo(f"stored; continue with: chat resume {shlex.quote(session)}", err=True)
+
+
 def _print_outcome(session: str, outcome: Outcome, *, as_json: bool) -> int:
     if as_json:
         click.echo(format_outcome(session, outcome))
@@ -418,7 +453,7 @@ def _print_outcome(session: str, outcome: Outcome, *, as_json: bool) -> int:
     if not as_json:
         for wait in outcome.waiting:
             click.echo(f"⏸ {format_call(wait.name, wait.arguments)} waits", err=True)
-        click.echo(f"stored; continue with: chat resume {shlex.quote(session)}", err=True)
+        _print_resume_command(session)
     return WAITS
 
 

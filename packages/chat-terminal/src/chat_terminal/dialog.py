@@ -36,6 +36,9 @@ class Dialog:
         runner: runner of the session, with its model, tools and screen.
         session: name of the session.
         system: system prompt of a new session.
+
+    Attributes:
+        has_answered: whether a run succeeded or paused.
     """
 
     def __init__(self, runner: Runner, session: str, system: str | None) -> None:
@@ -43,6 +46,7 @@ class Dialog:
         self._session = session
         self._system = system
         self._typed = b""
+        self.has_answered = False
 
     def run(self) -> Paused | None:
         """Run the dialog until the input ends. Return the pause if the user has postponed the waiting calls.
@@ -95,6 +99,7 @@ class Dialog:
         while True:
             try:
                 async for event in talk:
+                    self.has_answered = self.has_answered or isinstance(event, (Done, Paused))
                     match event:
                         case Paused():
                             return event
