@@ -155,8 +155,10 @@ class _ValueType(click.ParamType[object]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> object:
         if value == self.shown:
             return self.original
+        if self.is_plain and value == '""':
+            return ""  # click reads an empty line as the unchanged value
         if self.is_plain:
-            return "" if value == '""' else value  # click reads an empty line as the unchanged value
+            return value
         try:
             parsed = cast("object", json.loads(value))
         except (ValueError, RecursionError):
