@@ -9,6 +9,7 @@ import json
 import sys
 from typing import Any
 
+import anyio
 import pytest
 from chat_core import Messages, NamedTool
 from chat_terminal.sessions import Sessions
@@ -176,6 +177,22 @@ def test_sessions_json_prints_one_line_per_session(chat: Any, user_dir: Any) -> 
 
     (line,) = chat("sessions", "--json").out.splitlines()
     assert json.loads(line)["title"] == "Name a river."
+
+
+def test_sessions_marks_a_session_that_can_be_resumed(chat: Any, user_dir: Any) -> None:
+    sessions = Sessions(user_dir.folder / "state" / "chats.db")
+    for name in ("crashed", "answered"):
+        sessions.record_use(name, "rivers", {})
+
+    async def store_unanswered_question() -> None:
+        async with sessions.store() as store:
+            await store.create(Messages.from_user("Name a river."), id="crashed")
+
+    anyio.run(store_unanswered_question)
+
+    assert [line.endswith("rivers  ↻") for line in chat("sessions").out.splitlines()] == [False, True]
+    rows = [json.loads(line) for line in chat("sessions", "--json").out.splitlines()]
+    assert [row["unfinished"] for row in rows] == [False, True]
 
 
 @pytest.mark.parametrize("command", ["show", "resume", "-c"])

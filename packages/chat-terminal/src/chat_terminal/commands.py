@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
@@ -316,14 +317,15 @@ def list_sessions(ctx: click.Context, /, *, as_json: bool) -> int:
     if ctx.invoked_subcommand is not None:
         return ANSWERED
     sessions = cast("Sessions", ctx.obj)
-    waiting = anyio.run(_count_waiting, sessions)
+    waiting, unfinished = anyio.run(_load_states, sessions)
     for session in sessions.list_all():
         count = waiting.get(session.id, 0)
         if as_json:
             row = {"id": session.id, "title": session.title, "used": session.last_used.isoformat(), "waiting": count}
+            row["unfinished"] = session.id in unfinished
             click.echo(json.dumps(row, ensure_ascii=False))
         else:
-            mark = f"  ⏸ {count}" if count else ""
+            mark = f"  ⏸ {count}" if count else "  ↻" if session.id in unfinished else ""
             click.echo(
                 replace_control_characters(
                     f"{session.id:10} {session.last_used.astimezone():%Y-%m-%d %H:%M}  {session.title}{mark}"
@@ -457,10 +459,11 @@ def _print_outcome(session: str, outcome: Outcome, *, as_json: bool) -> int:
     return WAITS
 
 
-async def _count_waiting(sessions: Sessions) -> dict[str, int]:
+async def _load_states(sessions: Sessions) -> tuple[Mapping[str, int], Container[str]]:
+    """Return the numbers of waiting calls by session, and the sessions that a run can continue, as after a crash."""
     async with sessions.store() as store:
-        found = [waiting.conversation for waiting in await store.waiting()]
-    return {session: found.count(session) for session in set(found)}
+        waiting = Counter(waiting.conversation for waiting in await store.waiting())
+        return waiting, {due.conversation for due in await store.due()}
 
 
 async def _load_session(sessions: Sessions, session: str) -> tuple[str, list[Content]]:
