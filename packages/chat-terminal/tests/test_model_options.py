@@ -62,7 +62,7 @@ def test_a_remembered_server_does_not_get_the_key_of_another_one(chat: Any, monk
     monkeypatch.setattr(model_options, "build_model", choose)
     old, new = "http://old.test/v1", "http://new.test/v1"
     assert chat("Name a river.", "--model", "completions:m", "--base-url", old).code == 0
-    monkeypatch.setenv("CHAT_BASE_URL", new)
+    monkeypatch.setenv("CHAT_BASE_URL", "http://me:secret@new.test/v1?key=secret")
     refused = chat("-c", "Another?")
 
     assert (refused.code, refused.out) == (2, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
@@ -107,7 +108,9 @@ def resolve_settings(
 def _require_same_server(remembered: str, current: str) -> None:
     """Raise an error if the environment names another server than the session, which must not receive its key."""
     if remembered.rstrip("/") != current.rstrip("/"):
-        msg = f"this session uses {remembered}, but CHAT_BASE_URL is {current}: choose one of them with --base-url"
+        # A URL may contain a password before the host, or a key in the query.
+        old, new = [re.sub(r"//[^/]*@", "//", url).partition("?")[0] for url in (remembered, current)]
+        msg = f"this session uses {old}, but CHAT_BASE_URL is {new}: choose one of them with --base-url"
         raise click.UsageError(msg)
 
 
