@@ -159,6 +159,15 @@ def test_a_state_that_the_script_marks_as_chosen_is_used() -> None:
     assert read_form(field, {**sent(form), note: "soon", f"{note}.was": ""}) == {}
 
 
+def test_schema_version_depends_on_the_order_of_the_properties() -> None:
+    first, same, other = [
+        build_form(schema, {}) for schema in (of(a=TEXT, b=TEXT), of(a=TEXT, b=TEXT), of(b=TEXT, a=TEXT))
+    ]
+
+    assert first.schema_version == same.schema_version
+    assert first.schema_version != other.schema_version
+
+
 def test_an_empty_field_for_a_number_is_a_text_field_until_the_script_changes_it() -> None:
     field = build_form(of([], seats=WHOLE, cents=WHOLE), {"cents": 5})
 

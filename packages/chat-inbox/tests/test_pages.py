@@ -135,6 +135,18 @@ async def test_form_can_be_approved_after_its_errors_are_corrected(
     assert bank.paid == ["5 to Maria"]
 
 
+async def test_form_of_another_schema_is_refused(client: Client, store: MemoryStore) -> None:
+    form = form_for(await client.get(PAGE))
+    form.fields["schema"] = "of-an-earlier-version"
+    refused = await client.submit(form, "Approve")
+
+    assert refused.status == 409
+    assert "The arguments of transfer have changed since this page was made" in refused.text
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+    again = await client.submit(form_for(refused), "Approve")
+    assert again.status == 303
+
+
 async def test_add_button_adds_a_list_item(store: MemoryStore) -> None:
     call = FunctionCall("transfer", {"to": "Maria", "cents": 1, "items": [{"name": "tulips", "cents": 1}]}, id="call_1")
     bank = Bank(call, ANSWER)

@@ -57,10 +57,14 @@ def test_query_matches_calls(params: dict[str, str], matches: bool) -> None:
         ("note", True),
         ('{"note"', False),
         ("[[", False),
+        ('"123"', True),
+        ("n 123", False),
+        ("123", True),
+        ('say "hi"', True),
     ],
 )
 def test_arguments_are_searched_as_the_page_shows_them(text: str, matches: bool) -> None:
-    item = waiting(path='C:\\temp "old"', note="first\nsecond", more=["a", {"b": 1}])
+    item = waiting(path='C:\\temp "old"', note="first\nsecond", more=["a", {"b": 1}], number="123", end='say "hi"\n')
 
     assert PendingQuery.parse({"q": text}).matches(item) is matches
 

@@ -24,7 +24,7 @@ from chat_inbox.forms import Field, attach_errors, build_form, invalid_fields
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.pages import Draft, read_choice, read_posted_form
 from chat_inbox.render import render
-from chat_inbox.security import Authenticate, find_principal, require_same_origin
+from chat_inbox.security import MAX_BODY_BYTES, Authenticate, find_principal, require_same_origin
 from chat_inbox.tool_calls import Path, format_utc
 from chat_inbox.tool_definitions import find_argument_errors
 
@@ -68,7 +68,7 @@ class ApprovalLinks:
         If the form has errors, nothing is stored, and the form is rendered again.
         """
         require_same_origin(request)
-        posted = await read_posted_form(request)
+        posted = await read_posted_form(request, MAX_BODY_BYTES)
         token, signed_in = posted.get("token", ""), await find_principal(self._authenticate, request)
         try:
             approval = self._keys.read(token)

@@ -69,6 +69,17 @@ def view_arguments(
     )
 
 
+def format_line(value: object) -> str:
+    """Return a whole value as the page shows it, on one line.
+
+    Args:
+        value: JSON value.
+    """
+    if isinstance(value, str) and not _is_ambiguous(value):
+        return " ".join(value.split())
+    return escape_invisible(json.dumps(value, ensure_ascii=False))
+
+
 def _view_value(name: str, value: object, hint: str) -> ArgumentView:
     """Return the view of one value.
 
@@ -76,7 +87,7 @@ def _view_value(name: str, value: object, hint: str) -> ArgumentView:
     """
     if isinstance(value, str) and not _is_ambiguous(value):
         return replace(view_text(value, name), hint=hint)
-    line = escape_invisible(json.dumps(value, ensure_ascii=False))
+    line = format_line(value)
     if len(line) <= PREVIEW_LENGTH:
         return ArgumentView(name, line, None, len(line), hint)
     return ArgumentView(name, f"{line[: PREVIEW_LENGTH - 1]}…", format_json(value), len(line), hint)

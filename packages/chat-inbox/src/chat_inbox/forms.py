@@ -7,6 +7,7 @@ would change. Values that the form controls cannot represent are edited as JSON.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -116,6 +117,11 @@ class Field:
         bounds = {"min": self.schema.raw.get("minimum"), "max": self.schema.raw.get("maximum")}
         step = 1 if self.kind == "integer" else "any"
         return {"inputmode": "numeric" if step == 1 else "decimal", "step": step, **bounds}
+
+    @property
+    def schema_version(self) -> str:
+        """Identifier of the schema with the order of its properties, from which the names of the fields are made."""
+        return hashlib.sha256(json.dumps(dict(self.schema.raw)).encode()).hexdigest()[:16]
 
     @property
     def path(self) -> str:

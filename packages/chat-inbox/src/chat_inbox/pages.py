@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from chat_core.approvals import Principal
 from chat_core.messages import Messages, Tool
 from chat_store import Snapshot
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -224,7 +225,7 @@ def read_choice(tool: Tool, draft: Draft) -> Choice | None:
         The decision, or None if the form has errors or the user added a list item.
 
     Raises:
-        HTTPError: the form does not contain a known action.
+        HTTPError: the form does not contain a known action, or the schema of the tool has changed since it was made.
     """
     posted, form = draft.posted, draft.form
     action, note = posted.get("action", ""), posted.get("note", "").strip() or None
@@ -245,7 +246,7 @@ def read_choice(tool: Tool, draft: Draft) -> Choice | None:
         case _:
             if form is None or "add" not in posted:
                 raise HTTPError(400, "Choose one of the buttons of the form: nothing was decided.")
-            read_form(form, posted)
+            _read_arguments(tool, form, posted)
     return None
 
 
@@ -253,11 +254,20 @@ def _read_approval(tool: Tool, draft: Draft, note: str | None) -> Choice | None:
     """Parse an approval, with the arguments if the user edited them. Return None if the form is invalid."""
     if draft.form is None:
         return Choice("approve", note=note)
-    arguments = read_form(draft.form, draft.posted)
+    arguments = _read_arguments(tool, draft.form, draft.posted)
     if invalid_fields(draft.form):
         return None
     edited = not is_same_json(arguments, dict(tool.effective_arguments))
     return Choice("approve", arguments if edited else None, note=note)
+
+
+def _read_arguments(tool: Tool, form: Field, posted: Posted) -> dict[str, object]:
+    """Return the arguments of a submitted form, or raise an `HTTPError` if it was made from another schema."""
+    if posted.get("schema", form.schema_version) != form.schema_version:
+        # The names of the fields are numbers, which may now mean other arguments.
+        msg = f"The arguments of {tool.name} have changed since this page was made; review the call again, then decide."
+        raise HTTPError(409, msg)
+    return read_form(form, posted)
 
 
 def _read_result(draft: Draft, note: str | None) -> Choice | None:
@@ -274,8 +284,12 @@ def _read_result(draft: Draft, note: str | None) -> Choice | None:
     return Choice("complete", result=text.replace("\r\n", "\n"), note=note)
 
 
-async def read_posted_form(request: Request) -> Posted:
+async def read_posted_form(request: Request, limit: int = MAX_FORM_BYTES) -> Posted:
     """Read the fields of a URL-encoded form and return them by name. If a name is repeated, the last value is used.
+
+    Args:
+        request: the request to read from.
+        limit: maximum size in bytes. Parsing needs up to 80 times the memory.
 
     Raises:
         HTTPError: the body is too large, is not a form, is not UTF-8, or has too many fields.
@@ -283,11 +297,12 @@ async def read_posted_form(request: Request) -> Posted:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise HTTPError(415, "This address accepts only forms of the inbox's pages. Programs use the JSON API.")
-    body = await read_body(request, MAX_FORM_BYTES)
+    body = await read_body(request, limit)
     if body.count(b"&") >= _MAX_FIELDS:  # checked before the fields are parsed, to bound the memory
         raise HTTPError(413, f"The form has more than {_MAX_FIELDS} fields: submit fewer fields.")
     try:
-        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict")
+        # In a thread, because a large form would block the event loop.
+        pairs = await run_in_threadpool(parse_qsl, body.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:
         raise HTTPError(400, "The form is not encoded in UTF-8: load the page again.") from error
     return dict(pairs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,7 +12,7 @@ from chat_core.messages import Messages
 from chat_core.tools import ToolDefinition
 from chat_store import Snapshot, Waiting
 
-from chat_inbox.argument_view import ArgumentView, find_request, view_arguments, view_text
+from chat_inbox.argument_view import ArgumentView, find_request, format_line, view_arguments, view_text
 from chat_inbox.conversation_view import REQUEST_LENGTH, call_anchor
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.tool_calls import Path, compute_version, format_relative_time, format_utc, waits_for
@@ -122,12 +121,15 @@ class PendingQuery:
             return False
         if self.person not in ("", item.person):
             return False
+        if not self.text:
+            return True
         fields = [wait.name, item.conversation, item.person or "", wait.error or ""]
         for name, value in wait.arguments.items():
-            # As the page shows them: texts without quotation marks, and other values as JSON, each on one line.
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            fields += [name, " ".join(text.split())]
-        return " ".join(self.text.split()).casefold() in "\n".join(fields).casefold()
+            fields += [name, format_line(value)]  # as the page shows them
+            if isinstance(value, str):
+                fields.append(value)
+        lines = [" ".join(field.split()).casefold() for field in fields]
+        return " ".join(self.text.split()).casefold() in "\n".join(lines)
 
 
 def asked_at(messages: Messages, path: Path) -> datetime | None:

@@ -21,15 +21,23 @@
   document.addEventListener("input", ({ target }) => {
     const state = target.closest(".field")?.querySelector("select.state[name$='.state']");
     if (!state) return;
-    if (target === state) state.previousElementSibling.value = "";
-    else if (target.value !== target.defaultValue) state.value = "value";
-    else state.value = state.querySelector("[selected]").value;
+    if (target === state) {
+      state.previousElementSibling.value = "";
+      state.dataset.chosen = state.value;
+    } else {
+      state.value = target.value !== target.defaultValue ? "value" : state.dataset.chosen || state.querySelector("[selected]").value;
+    }
   });
+
+  function isLeftOut(input) {
+    const state = input.closest(".field")?.querySelector("select.state");
+    return state?.dataset.chosen && state.value !== "value";
+  }
 
   // One decision for one click.
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    const half = [...form.elements].find((input) => input.validity?.badInput);
+    const half = [...form.elements].find((input) => input.validity?.badInput && !isLeftOut(input));
     if (half && event.submitter?.value !== "reject") {
       event.preventDefault();
       half.closest("details")?.setAttribute("open", "");
@@ -57,6 +65,7 @@
   let texts = []; // what has come of the answer: number and text
   let reading = false;
   let again = false;
+  let delay = 1000; // milliseconds until the page is read again after a failure
 
   const number = (event) => Number(event.lastEventId.split("-").pop());
 
@@ -111,7 +120,8 @@
         take(new DOMParser().parseFromString(await answer.text(), "text/html"));
       } catch (error) {
         warn("The page could not be updated, and may be out of date.");
-        await new Promise((done) => { setTimeout(done, 1000); });
+        await new Promise((done) => { setTimeout(done, delay); });
+        delay = Math.min(delay * 2, 30000);
         again = events.readyState !== EventSource.CLOSED;
       }
     } while (again);
@@ -124,6 +134,7 @@
     const [then, now] = [document, page].map((each) => each.querySelector(".who")?.textContent);
     if (then !== now) { location.replace(location.pathname + location.search); return; }
     warn("");
+    delay = 1000;
     const changed = [];
     const before = document.getElementById("live");
     for (const fresh of page.querySelectorAll("ol.keyed")) {
@@ -181,7 +192,7 @@
 
   // What is wrong with the page is visible until the page has been read again.
   function warn(text) {
-    if (text || said.className !== "unseen") say(text);
+    if (said.textContent !== text && (text || said.className !== "unseen")) say(text);
     said.className = text ? "alert" : "unseen";
   }
 
@@ -208,8 +219,7 @@
       events.close();
       delete document.documentElement.dataset.listening;
     } else {
-      wake();
-      refresh();
+      if (events.readyState === EventSource.CLOSED) wake(); else refresh();
     }
   });
   listen();
