@@ -46,7 +46,7 @@ class Dialog:
         self._session = session
         self._system = system
         self._typed = b""
-        self.has_answered = False
+        self.has_answered: bool = False
 
     def run(self) -> Paused | None:
         """Run the dialog until the input ends. Return the pause if the user has postponed the waiting calls.
