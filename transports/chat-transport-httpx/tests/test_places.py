@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
@@ -31,6 +33,12 @@ class Server:
         finally:
             writer.close()
 
+    @asynccontextmanager
+    async def listen(self) -> AsyncGenerator[tuple[Server, str]]:
+        """Listen until the end of the block. Yield the server, and its address as the host of a request."""
+        async with await asyncio.start_server(self.answer, "127.0.0.1", 0) as listener:
+            yield self, f"127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -39,16 +47,13 @@ def anyio_backend() -> str:
 
 @pytest.mark.anyio
 async def test_each_request_to_a_cached_url_has_its_own_body_and_length() -> None:
-    peer = Server()
-    server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
-    host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    transport = HttpxTransport()
-    for body in (b"{}", b'{"longer": true}', b""):
-        await transport.send(Request("POST", "http", host, "/v1", (("authorization", "Bearer a"),), body))
-    await transport.send(Request("POST", "http", host, "/v1", (("authorization", "Bearer b"),), b"{}"))
-    await transport.send(Request("GET", "http", host, "/v1", (("authorization", "Bearer b"),)))
-    await transport.aclose()
-    server.close()
+    async with Server().listen() as (peer, host):
+        transport = HttpxTransport()
+        for body in (b"{}", b'{"longer": true}', b""):
+            await transport.send(Request("POST", "http", host, "/v1", (("authorization", "Bearer a"),), body))
+        await transport.send(Request("POST", "http", host, "/v1", (("authorization", "Bearer b"),), b"{}"))
+        await transport.send(Request("GET", "http", host, "/v1", (("authorization", "Bearer b"),)))
+        await transport.aclose()
 
     assert peer.bodies == [b"{}", b'{"longer": true}', b"", b"{}", b""]
     lengths = [
@@ -61,14 +66,11 @@ async def test_each_request_to_a_cached_url_has_its_own_body_and_length() -> Non
 
 @pytest.mark.anyio
 async def test_a_connection_header_is_sent_only_if_the_request_has_one() -> None:
-    peer = Server()
-    server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
-    host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    transport = HttpxTransport()
-    for headers in ((), (("Connection", "close"),)):
-        await transport.send(Request("POST", "http", host, "/v1", headers, b"{}"))
-    await transport.aclose()
-    server.close()
+    async with Server().listen() as (peer, host):
+        transport = HttpxTransport()
+        for headers in ((), (("Connection", "close"),)):
+            await transport.send(Request("POST", "http", host, "/v1", headers, b"{}"))
+        await transport.aclose()
 
     sent = [[line for line in head.lower().split("\r\n") if line.startswith("connection:")] for head in peer.heads]
     assert sent == [[], ["connection: close"]]
@@ -80,28 +82,21 @@ async def test_a_connection_header_is_sent_only_if_the_request_has_one() -> None
     [pytest.param(True, [False, False, False], id="own"), pytest.param(False, [False, True, True], id="of-the-caller")],
 )
 async def test_only_a_client_of_the_caller_stores_cookies(own: bool, sent: list[bool]) -> None:
-    peer = Server()
-    server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
-    host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with Server().listen() as (peer, host), httpx.AsyncClient(trust_env=False) as client:
         transport = HttpxTransport() if own else HttpxTransport(client)
         for _ in range(3):
             await transport.send(Request("POST", "http", host, "/v1", (), b"{}"))
         await transport.aclose()
-    server.close()
 
     assert ["\r\ncookie: place=7\r\n" in head.lower() for head in peer.heads] == sent
 
 
 @pytest.mark.anyio
 async def test_more_urls_than_are_cached_can_be_requested() -> None:
-    peer = Server()
-    server = await asyncio.start_server(peer.answer, "127.0.0.1", 0)
-    host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    transport = HttpxTransport()
-    for number in range(200):
-        await transport.send(Request("GET", "http", host, f"/{number}?key=k"))
-    await transport.aclose()
-    server.close()
+    async with Server().listen() as (peer, host):
+        transport = HttpxTransport()
+        for number in range(200):
+            await transport.send(Request("GET", "http", host, f"/{number}?key=k"))
+        await transport.aclose()
 
     assert [head.split(" ")[1] for head in peer.heads] == [f"/{number}?key=k" for number in range(200)]
