@@ -18,6 +18,7 @@ RUNNING = [page for page in PAGES if any(snippets(page.read_text(encoding="utf-8
 HOSTS = re.compile(r"pypi[.]org|pythonhosted[.]org|npmjs[.]\w|yarnpkg[.]|crates[.]io|anaconda[.]org", re.IGNORECASE)
 MACHINE = re.compile(r"(?<![\w.~/])/(?:home|root|Users|mnt|srv|work)/\w")
 TALK = re.compile(r"\b(?:prototypes?|TODO|FIXME|XXX|HACK|issue #?\d+|(?:semantics|style|api)[.]md)\b")
+PIP = re.compile(r"(?P<pip>\S*\bpip) install (?P<words>(?:\\\n|[^\n`])*)")
 THIS = Path(__file__)
 
 
@@ -66,6 +67,45 @@ def test_the_commands_of_a_page_are_existing_sessions(page: Path) -> None:
     named = set(re.findall(r"python3? run\.py ([a-z]\w*)", page.read_text(encoding="utf-8")))
 
     assert named <= sessions()
+
+
+def installed_folders(text: str) -> list[tuple[str, list[str]]]:
+    """Return the command and the folders of each `pip install` that names folders of the workspace."""
+    found: list[tuple[str, list[str]]] = []
+    for command in PIP.finditer(text):
+        folders = re.findall(r"(?:packages|transports)/[\w-]+(?:\[[\w,]+\])?", command["words"])
+        found += [(command["pip"], folders)] if folders else []
+    return found
+
+
+def needed_packages(folder: str) -> set[str]:
+    """Return the packages of the workspace that a folder depends on, with its extras in brackets."""
+    path, _, extras = folder.rstrip("]").partition("[")
+    package = next(package for package in PACKAGES if package.folder == ROOT / path)
+    hook = package.pyproject["tool"]["hatch"].get("metadata", {}).get("hooks", {}).get("uv-dynamic-versioning", {})
+    words = [
+        *hook.get("dependencies", []),
+        *[word for name in extras.split(",") if name for word in hook.get("optional-dependencies", {}).get(name, [])],
+    ]
+    return {re.split(r"[=\[]", word)[0] for word in words if "{{ version }}" in word}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if installed_folders(page.read_text(encoding="utf-8"))], ids=module_id
+)
+def test_the_install_commands_of_a_page_name_every_needed_package_of_the_workspace(page: Path) -> None:
+    # pip would look for a package that is not named in the index, where it does not exist.
+    _, start = installed_folders((ROOT / "docs" / "start.md").read_text(encoding="utf-8"))[0]
+    before: set[str] = set()
+    lost: list[str] = []
+    for pip, folders in installed_folders(page.read_text(encoding="utf-8")):
+        given = {Path(folder.partition("[")[0]).name for folder in folders}
+        before |= given
+        if pip == ".venv/bin/pip":
+            before |= {Path(folder).name for folder in start}
+        lost += [f"{name} for {folder}" for folder in folders for name in sorted(needed_packages(folder) - before)]
+
+    assert lost == []
 
 
 def test_the_readme_contains_the_demo_and_tests_commands() -> None:
