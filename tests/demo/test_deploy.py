@@ -233,6 +233,18 @@ def test_services_of_compose_refer_to_existing_parts() -> None:
     assert chat["environment"]["PGPASSWORD"] == database["environment"]["POSTGRES_PASSWORD"]
 
 
+def test_the_steps_of_the_guide_create_the_files_of_the_unit_with_the_packages_of_the_container() -> None:
+    guide = (ROOT / "docs" / "guides" / "deployment.md").read_text(encoding="utf-8")
+    steps = guide.partition("### Set up systemd")[2].partition("\n## ")[0]
+    service = unit()["Service"]
+    words = " ".join([service["ExecStart"], service["EnvironmentFile"], service["LoadCredential"]])
+    install = instruction("RUN python -m venv /opt/chat-service &&")
+    folders = r"(?:packages|transports)/[\w-]+(?:\[\w+\])?"
+
+    assert [path for path in re.findall(r"/(?:opt|etc)/[\w./-]+", words) if path not in steps] == []
+    assert set(re.findall(folders, steps)) == set(re.findall(folders, install))
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     text = (DEPLOY / "chat-service.service").read_text(encoding="utf-8")

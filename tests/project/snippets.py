@@ -32,11 +32,12 @@ _OUTPUT = re.compile(r"\n\n? *```text\n(?P<text>.*?)^ *```$", re.MULTILINE | re.
 
 @dataclass(frozen=True)
 class Snippet:
-    """A block of a page, the line on which its code begins, and its expected output."""
+    """A block of a page, the line on which its code begins, its expected output, and whether readers do not see it."""
 
     code: str
     line: int
     prints: str | None = None
+    hidden: bool = False
 
 
 def snippets(text: str) -> Iterator[Snippet]:
@@ -45,7 +46,9 @@ def snippets(text: str) -> Iterator[Snippet]:
         name = "shown" if found["shown"] is not None else "hidden"
         output = _OUTPUT.match(text, found.end())
         prints = inspect.cleandoc(f"\n{output['text']}") if output else None
-        yield Snippet(inspect.cleandoc(f"\n{found[name]}"), text.count("\n", 0, found.start(name)) + 1, prints)
+        yield Snippet(
+            inspect.cleandoc(f"\n{found[name]}"), text.count("\n", 0, found.start(name)) + 1, prints, name == "hidden"
+        )
 
 
 async def run(page: Path, text: str) -> None:

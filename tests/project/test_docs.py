@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .snippets import run, snippets
+from .snippets import Snippet, run, snippets
 from .workspace import PACKAGES, ROOT, Package, kept_files, module_id, tree_of
 
 PAGES = [file for file in kept_files() if file.suffix == ".md"]
@@ -60,6 +60,35 @@ def test_the_examples_of_a_page_import_names_explicitly(page: Path) -> None:
     shown = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
     assert re.findall(r"^\s*from \S+ import \*", shown, re.MULTILINE) == []
+
+
+def names(blocks: list[Snippet], kind: type[ast.expr_context]) -> set[str]:
+    """Return the names that the code of blocks assigns, imports or defines (`ast.Store`), or reads (`ast.Load`)."""
+    found: set[str] = set()
+    for block in blocks:
+        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        for node in ast.walk(compile(block.code, "page", "exec", flags=flags)):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, kind):
+                found.add(node.id)
+            elif kind is ast.Store and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif kind is ast.Store and isinstance(node, ast.Import | ast.ImportFrom):
+                found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+            elif kind is ast.Store and isinstance(node, ast.arg | ast.MatchAs | ast.ExceptHandler):
+                found |= {getattr(node, "arg", None) or getattr(node, "name", None) or ""}
+    return found
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=module_id)
+def test_the_visible_code_of_a_page_defines_its_names_or_the_text_explains_them(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    hidden = [block for block in snippets(text) if block.hidden]
+    visible = [block for block in snippets(text) if not block.hidden]
+    prose = re.sub(r"<!--.*?-->|```.*?```", "", text, flags=re.DOTALL)
+
+    missing = (names(visible, ast.Load) & names(hidden, ast.Store)) - names(visible, ast.Store)
+
+    assert {name for name in missing if not re.search(rf"`{name}\b", prose)} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=module_id)
