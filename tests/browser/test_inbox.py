@@ -455,7 +455,7 @@ def test_a_call_can_be_decided_without_javascript(chromium: Browser, place: Plac
         page.get_by_role("link", name="transfer").click()
         edit(page)
         page.get_by_label("cents", exact=True).fill("3500")
-        with page.expect_response(lambda response: "?done=approve" in response.url):
+        with page.expect_response(lambda response: "?done=call_1" in response.url):
             approve(page)
         expect(page.get_by_text("is responding")).to_be_visible()
         place.let(4)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from chat_core import FunctionCall
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from .conftest import Place
 from .test_inbox import ANSWER, approve, edit, open_call, page_of
@@ -138,3 +139,128 @@ def test_a_page_names_the_person_who_is_signed_in(page: Page, place: Place) -> N
     expect(shown).not_to_have_text("You are ana")
 
     assert shown.inner_text() == "You are ben"
+
+
+def change_versions(page: Page, address: str) -> None:
+    """Change the versions of all calls in the pages that the script reads, and let it read its page."""
+
+    def change(route: Route) -> None:
+        response = route.fetch()
+        route.fulfill(response=response, body=re.sub(r"\b\d+-[0-9a-f]{16}\b", "9-0123456789abcdef", response.text()))
+
+    page.route(address, change)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def test_what_was_written_moves_into_the_form_of_a_changed_call(page: Page, place: Place) -> None:
+    address = place.serve("ana")
+    open_call(page, address)
+    page.get_by_text("Add a note for the record").click()
+    page.get_by_label("Note for the record").fill("asked Maria")
+    edit(page)
+    page.get_by_label("cents", exact=True).fill("77")
+    reason = page.get_by_label("Reason, for the model")
+    reason.fill("not this month")
+    change_versions(page, f"{address}/conversations/chat-17")
+    lost = page.get_by_role("alert")
+    expect(lost).to_contain_text("Your edits of transfer were dropped: the call has changed.")
+
+    expect(page.get_by_label("cents", exact=True)).to_have_value("4000")
+    expect(reason).to_have_value("not this month")
+    expect(page.get_by_label("Note for the record")).to_be_visible()
+    expect(page.get_by_label("Note for the record")).to_have_value("asked Maria")
+    page.get_by_role("button", name="Dismiss").click()
+    expect(lost).to_be_hidden()
+
+
+def test_a_reason_stays_readable_if_another_user_has_decided(chromium: Browser, page: Page, place: Place) -> None:
+    address = place.serve("ana")
+    open_call(page, address)
+    page.get_by_label("Reason, for the model").fill("not this month")
+    with page_of(chromium, script=False) as plain:
+        plain.goto(f"{address}/conversations/chat-17")
+        plain.get_by_label("Reason, for the model").fill("not this month")
+        place.decided_elsewhere("ben@example.com")
+        plain.get_by_role("button", name="Reject").click()
+        expect(plain.get_by_role("alert").filter(has_text="You wrote: not this month")).to_be_visible()
+
+    expect(page.get_by_text("This was not sent, because the call has changed: not this month")).to_be_visible()
+
+
+def test_a_decision_of_this_page_reports_no_lost_edits(page: Page, place: Place) -> None:
+    place.let(4)
+    open_call(page, place.serve("ana"))
+    edit(page)
+    page.get_by_label("cents", exact=True).fill("77")
+    approve(page)
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+
+    expect(page.locator("#lost")).to_be_hidden()
+
+
+def test_an_approval_with_a_reason_is_not_stored_and_keeps_the_reason(page: Page, place: Place) -> None:
+    place.let(4)
+    open_call(page, place.serve("ana"))
+    reason = page.get_by_label("Reason, for the model")
+    reason.fill("not this month")
+    approve(page)
+    expect(page.get_by_role("alert").first).to_contain_text("the model receives a reason only if you reject")
+    expect(reason).to_have_value("not this month")
+    assert place.ledger == []
+    reason.fill("")
+    approve(page)
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+
+    assert place.ledger == ["4000 to Maria, slow"]
+
+
+def test_a_selection_that_is_dropped_is_named(page: Page, place: Place) -> None:
+    place.ask("chat-18")
+    address = place.serve("ana")
+    page.goto(address)
+    expect(page.locator("html[data-listening=yes]")).to_be_attached()
+    for conversation in ("chat-17", "chat-18"):
+        page.get_by_label(f"Select transfer in {conversation}").check()
+    place.decided_elsewhere("ben@example.com")
+    lost = page.locator("#lost")
+    expect(lost).to_contain_text("transfer in chat-17 is no longer selected")
+    expect(page.get_by_label("Select transfer in chat-18")).to_be_checked()
+    change_versions(page, f"{address}/")
+    expect(lost).to_contain_text("transfer in chat-18 is no longer selected")
+
+    expect(page.get_by_label("Select transfer in chat-18")).not_to_be_checked()
+
+
+def test_filters_list_the_tools_of_new_calls_and_keep_a_choice(page: Page, place: Place) -> None:
+    place.decided_elsewhere("ben@example.com")
+    page.goto(place.serve("ana"))
+    expect(page.locator("html[data-listening=yes]")).to_be_attached()
+    expect(page.get_by_label("Tool", exact=True)).to_have_count(0)
+    place.ask("chat-18")
+    page.get_by_label("Tool", exact=True).select_option("transfer")
+    place.ask("chat-19", FunctionCall("book", {"room": "blue"}, id="call_1"))
+    options = page.get_by_label("Tool", exact=True).locator("option")
+    expect(options).to_have_text(["all tools", "book", "transfer"])
+
+    expect(page.get_by_label("Tool", exact=True)).to_have_value("transfer")
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
+def test_going_back_after_a_decision_about_several_calls_sends_no_form(
+    chromium: Browser, place: Place, script: bool
+) -> None:
+    place.let(4)
+    with page_of(chromium, script=script) as page:
+        page.goto(place.serve("ana"))
+        page.get_by_label("Select transfer in chat-17").check()
+        page.get_by_role("button", name="Approve selected").click()
+        page.get_by_role("button", name="Approve 1 call").click()
+        expect(page.get_by_role("heading", name="1 of 1 call approved")).to_be_visible()
+        page.reload()
+        expect(page.get_by_role("heading", name="1 of 1 call approved")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", name="Nothing to approve")).to_be_visible()
+        expect(page.get_by_text("ana approved transfer")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", name=re.compile("pending"))).to_be_visible()
+    assert place.ledger == ["4000 to Maria, slow"]

@@ -238,6 +238,8 @@ class Client:
         """Submit a form like a browser, with some fields edited."""
         sent = {**form.fields, **{form.names[label]: value for label, value in fields.items()}, **form.button(button)}
         body = urlencode({name: value.replace("\n", "\r\n") for name, value in sent.items()})
+        if form.method == "get":
+            return await self.get(f"{form.action}?{body}")
         kind, site = "application/x-www-form-urlencoded", self.site
         if site is None:
             return await self.request("POST", form.action, body.encode(), content_type=kind)
@@ -295,6 +297,7 @@ class Form:
     """Parsed HTML form: the fields it submits, its checkboxes, and the labels of its fields and buttons."""
 
     action: str
+    method: str
     fields: dict[str, str] = field(default_factory=dict[str, str])
     names: dict[str, str] = field(default_factory=dict[str, str])
     options: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -329,7 +332,7 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self._form = Form(attributes["action"])
+            self._form = Form(attributes["action"], attributes.get("method", "get"))
             self.forms.append(self._form)
         if self._form is None:
             return

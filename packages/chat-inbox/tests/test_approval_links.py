@@ -155,7 +155,7 @@ async def test_link_returns_404_if_the_inbox_has_no_approval_keys(store: MemoryS
 async def test_link_returns_400_for_other_actions(client: Client, store: MemoryStore, action: str) -> None:
     (form,) = (await client.get(await link(store))).forms
     form.buttons["Other"] = ("action", action)
-    form.fields |= {"text": "it failed", "result": "done"}
+    form.fields |= {"fail": {"text": "it failed"}, "complete": {"result": "done"}}.get(action, {})
 
     assert (await client.submit(form, "Other")).status == 400
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)

@@ -33,6 +33,7 @@ from inbox_helpers import (
 
 pytestmark = pytest.mark.anyio
 PAGE = "/conversations/chat-17"
+NOTE, REASON = "Note for the record optional", "Reason, for the model optional"
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 
@@ -84,7 +85,7 @@ async def test_approved_call_runs_and_the_page_confirms_it(client: Client, store
     answer = await client.submit(form_for(await client.get(PAGE)), "Approve")
 
     assert answer.status == 303
-    assert answer.headers["location"].startswith(f"{PAGE}?done=approve#call-")
+    assert answer.headers["location"].startswith(f"{PAGE}?done=call_1#call-")
     assert await until_answered(store) == ANSWER
     page = await client.get(answer.headers["location"])
     assert "Approved." in page.text
@@ -92,6 +93,15 @@ async def test_approved_call_runs_and_the_page_confirms_it(client: Client, store
     assert ANSWER in page.text
     tool = (await messages_of(store)).tool("call_1")
     assert (tool.edited, tool.decisions[0].by) == (None, "ana")
+
+
+async def test_notice_of_a_decision_appears_only_for_the_person_who_made_it(client: Client, inbox: Inbox) -> None:
+    for done in ("approve", "call_1", "", "outer,call_1", "%25"):
+        assert "Approved." not in (await client.get(f"{PAGE}?done={done}")).text
+    answer = await client.submit(form_for(await client.get(PAGE)), "Approve")
+
+    assert "Approved." in (await client.get(answer.headers["location"])).text
+    assert "Approved." not in (await Client(inbox, "ben").get(answer.headers["location"])).text
 
 
 async def test_arguments_edited_in_the_form_run(client: Client, store: MemoryStore, bank: Bank) -> None:
@@ -168,12 +178,49 @@ async def test_add_button_adds_a_list_item(store: MemoryStore) -> None:
 
 async def test_rejection_form_stores_its_reason(client: Client, store: MemoryStore) -> None:
     form = form_for(await client.get(PAGE))
-    await client.submit(form, "Reject", **{"Reason, for the model optional": "not this month"})
+    await client.submit(form, "Reject", **{REASON: "not this month"})
 
     await until_answered(store)
     status = (await messages_of(store)).tool("call_1").status
     assert isinstance(status, Rejected)
     assert status.reason == "not this month"
+
+
+async def test_approval_with_a_reason_for_the_model_is_an_error_that_keeps_the_reason(
+    client: Client, store: MemoryStore, bank: Bank
+) -> None:
+    answer = await client.submit(form_for(await client.get(PAGE)), "Approve", **{REASON: "not now", "cents": "5"})
+    assert answer.status == 422
+    form = form_for(answer)
+    assert form.invalid == {"text"}
+    assert (form.fields["text"], form.fields[form.names["cents"]]) == ("not now", "5")
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+    await client.submit(form, "Reject")
+
+    await until_answered(store)
+    assert (await messages_of(store)).tool("call_1").status == Rejected("not now")
+
+
+@pytest.mark.parametrize(
+    ("button", "label"),
+    [
+        ("Run it again", "What went wrong, for the model"),
+        ("Run it again", "Result"),
+        ("Record this result", "What went wrong, for the model"),
+        ("Record that it failed", "Result"),
+    ],
+)
+async def test_text_that_contradicts_the_button_is_an_error(
+    client: Client, store: MemoryStore, button: str, label: str
+) -> None:
+    await interrupted(store)
+    typed = {"What went wrong, for the model": "it failed"} if button == "Record that it failed" else {}
+    answer = await client.submit(form_for(await client.get(PAGE)), button, **{**typed, label: "written"})
+
+    assert answer.status == 422
+    assert "this does not belong to the button that you pressed" in answer.text
+    assert "written" in form_for(answer).fields.values()
+    assert (await messages_of(store)).pending() == [(await messages_of(store)).tool("call_1")]
 
 
 async def test_interrupted_call_can_be_completed_with_a_json_result(
@@ -265,10 +312,11 @@ async def test_form_of_an_outdated_page_returns_409_and_shows_who_decided(
     form = form_for(await client.get(PAGE))
     async with MemoryStore(beside=store).open("chat-17") as elsewhere:
         elsewhere.messages.tool("call_1").approve(by="ben@example.com", arguments={"to": "Ben", "cents": 1})
-    answer = await client.submit(form, "Approve")
+    answer = await client.submit(form, "Approve", **{NOTE: "as agreed"})
 
     assert answer.status == 409
     assert "ben@example.com approved transfer with other arguments" in answer.text
+    assert "You wrote: as agreed" in answer.text
     assert bank.paid == []
 
 
@@ -373,6 +421,23 @@ async def test_form_without_a_valid_token_returns_403(client: Client, store: Mem
         form.fields["token"] = token
         assert (await client.submit(form, "Approve")).status == 403
     assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_form_of_an_earlier_run_of_the_server_is_shown_again_with_its_content(
+    client: Client, store: MemoryStore, bank: Bank
+) -> None:
+    form = form_for(await client.get(PAGE))
+    async with Inbox(store, chat=bank.chat, authenticate=by_header, may_decide=anyone) as restarted:
+        client.app = restarted
+        refused = await client.submit(form, "Approve", **{NOTE: "as agreed", "cents": "35"})
+        assert refused.status == 403
+        assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+        assert "This form has expired" in refused.text
+        await client.submit(form_for(refused), "Approve")
+        await until_answered(store)
+
+    assert bank.paid == ["35 to Maria"]
+    assert (await messages_of(store)).tool("call_1").decisions[0].note == "as agreed"
 
 
 async def test_form_token_is_bound_to_browser_and_person(client: Client, inbox: Inbox) -> None:

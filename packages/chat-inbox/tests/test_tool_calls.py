@@ -69,7 +69,7 @@ def test_format_conflict_names_who_decided_and_how() -> None:
     assert format_conflict(one).startswith("transfer has changed")
     one.approve(by="ana", arguments={"cents": 2}, at=NOW)
     assert format_conflict(one).startswith(
-        "ana approved transfer with other arguments at 2030-01-01 12:00 UTC. Your decision was not stored"
+        "ana approved transfer with other arguments at 2030-01-01 12:00 UTC. Nothing else was stored"
     )
     one.start()
     one.lost("gone")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -12,7 +13,7 @@ from chat_store import Snapshot
 
 from chat_inbox.approval_service import Action, ApprovalService, Choice
 from chat_inbox.http_errors import HTTPError
-from chat_inbox.tool_calls import Path, is_expired, waits_for
+from chat_inbox.tool_calls import Path, is_expired, own_decision, waits_for
 from chat_inbox.url_keys import decode_key, quote_key
 
 MAX_SELECTED: Final = 100
@@ -38,7 +39,7 @@ class Selection:
 @final
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a decision about one selected call.
+    """What became of one selected call.
 
     Attributes:
         selection: the selected call.
@@ -107,10 +108,10 @@ async def find_selected(
 
 async def decide_selected(
     service: ApprovalService, person: Principal, selections: Sequence[Selection], choice: Choice
-) -> list[Outcome]:
+) -> None:
     """Store the same decision about several calls, one after the other, then resume their conversations.
 
-    A call that cannot be decided does not stop the others.
+    A call that cannot be decided does not stop the others. `find_outcomes()` returns the reason.
 
     Args:
         service: service that stores the decisions.
@@ -123,23 +124,42 @@ async def decide_selected(
     """
     for selection in selections:
         service.runs.require_open(selection.conversation)
-    outcomes: list[Outcome] = []
     decided: dict[str, None] = {}
     try:
         for selection in selections:
-            name, problem = "", None
-            try:
-                _, tool = await find_selected(service, person, selection, choice.action)
-                name = tool.name
+            with suppress(HTTPError):
+                await find_selected(service, person, selection, choice.action)
                 # A run between two decisions about one conversation would change it.
                 await service.decide(
                     person, selection.conversation, selection.path, selection.version, choice, resume=False
                 )
                 decided[selection.conversation] = None
-            except HTTPError as error:
-                problem = error.detail
-            outcomes.append(Outcome(selection, name, problem))
     finally:  # even if the request is cancelled
         for conversation in decided:
             service.runs.start(conversation)
+
+
+async def find_outcomes(
+    service: ApprovalService, person: Principal, selections: Sequence[Selection], action: Action
+) -> list[Outcome]:
+    """Return what became of selected calls, as it is stored: a page with the outcomes can be loaded again.
+
+    Args:
+        service: service that reads the conversations.
+        person: the approver.
+        selections: the selected calls.
+        action: the decision.
+    """
+    outcomes: list[Outcome] = []
+    for selection in selections:
+        name, problem = "", None
+        try:
+            snapshot = await service.snapshot(person, selection.conversation)
+            name = service.find_call(snapshot, selection.path).name
+            if own_decision(snapshot.messages, selection.path, person.name) != action:
+                await find_selected(service, person, selection, action)
+                problem = f"{name} was not decided: select it again."
+        except HTTPError as error:
+            problem = error.detail
+        outcomes.append(Outcome(selection, name, problem))
     return outcomes

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, cast, final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from chat_core.approvals import Principal
 from chat_core.messages import Messages, Tool
@@ -25,7 +25,7 @@ from chat_inbox.forms import Field, attach_errors, build_form, invalid_fields, i
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.render import render_signed
 from chat_inbox.security import MAX_FORM_BYTES, FormTokens, read_body, require_same_origin
-from chat_inbox.tool_calls import Path, is_expired, waits_for
+from chat_inbox.tool_calls import Path, is_expired, own_decision, waits_for
 from chat_inbox.url_keys import decode_key, quote_key
 
 Posted: TypeAlias = Mapping[str, str]
@@ -36,8 +36,15 @@ DONE: Final = {
     "retry": "The call runs again.",
     "fail": "Recorded as failed.",
     "complete": "Recorded with your result.",
-    "resume": "The conversation continues.",
 }
+"""Messages about the latest decision of the user, by action."""
+_UNUSED: Final[Mapping[str, tuple[str, ...]]] = {
+    "approve": ("text",),
+    "retry": ("text", "result"),
+    "complete": ("text",),
+    "fail": ("result",),
+}
+"""Fields of the form that a decision does not use, by action. A text in one of them contradicts the decision."""
 _MAX_FIELDS: Final = 20_000
 
 
@@ -112,17 +119,19 @@ class Pages(InboxPages):
         require_same_origin(request)
         person = await self._require_person(request)
         posted = await read_posted_form(request)
-        self._tokens.verify(request, person, posted.get("token", ""))
-        conversation, path = _conversation_id(request), decode_key(posted.get("call", ""))
+        conversation, call = _conversation_id(request), posted.get("call", "")
+        path = decode_key(call)
         snapshot = await self._service.snapshot(person, conversation)
         draft = Draft(path, None, posted, "", {})
         try:
             self._service.require_allowed(person, snapshot, path)
             choice = self._read_choice(snapshot, draft)
+            # After the fields were read: what the user wrote is kept if the token is of an earlier run of the server.
+            self._tokens.verify(request, person, posted.get("token", ""))
             if choice is not None:
                 version = posted.get("version", "")
                 await self._service.decide(person, conversation, path, version, choice)
-                done = f"{_conversation_url(request, conversation)}?done={choice.action}#{call_anchor(path)}"
+                done = f"{_conversation_url(request, conversation)}?{urlencode({'done': call})}#{call_anchor(path)}"
                 return RedirectResponse(done, status_code=303)
             status = 422 if draft.errors or (draft.form and invalid_fields(draft.form)) else 200
         except HTTPError as error:
@@ -141,7 +150,7 @@ class Pages(InboxPages):
         self._tokens.verify(request, person, posted.get("token", ""))
         conversation = _conversation_id(request)
         await self._service.resume(person, conversation)
-        return RedirectResponse(f"{_conversation_url(request, conversation)}?done=resume", status_code=303)
+        return RedirectResponse(_conversation_url(request, conversation), status_code=303)
 
     def _read_choice(self, snapshot: Snapshot, draft: Draft) -> Choice | None:
         """Return the submitted decision, or None if the form has errors or the user added a list item."""
@@ -187,6 +196,8 @@ class Pages(InboxPages):
         )
         items, before = view.build_items(messages, shown)
         place = self._streams.format_position(channel)
+        # Anybody can write the address of a page, so only the history is believed.
+        done = own_decision(messages, decode_key(request.query_params.get("done", "")), person.name)
         waiting = [item.call for item in items if item.call is not None and item.call.form is not None]
         expired_calls = [tool for tool in messages.pending() if is_expired(tool, now)]
         context: dict[str, object] = {
@@ -205,8 +216,8 @@ class Pages(InboxPages):
             "can_resume": not channel.running
             and self._service.runs.can_run(conversation)
             and (due or bool(expired_calls) or channel.outcome == "failed"),
-            "done_action": request.query_params.get("done", ""),
-            "done": DONE.get(request.query_params.get("done", "")),
+            "done_action": done,
+            "done": DONE.get(done or ""),
             "draft": draft,
             "draft_anchor": call_anchor(draft.path) if draft is not None else None,
             "stream": f"api/conversations/{quote_key((conversation,))}/stream?after={place}&cursor={cursor}",
@@ -227,6 +238,20 @@ def read_choice(tool: Tool, draft: Draft) -> Choice | None:
     Raises:
         HTTPError: the form does not contain a known action, or the schema of the tool has changed since it was made.
     """
+    choice = _read_action(tool, draft)
+    action = draft.posted.get("action", "")
+    for name in _UNUSED.get(action, ()):
+        if draft.posted.get(name, "").strip():
+            draft.errors[name] = (
+                "the model receives a reason only if you reject: to approve, clear it"
+                if action == "approve"
+                else "this does not belong to the button that you pressed: clear it, or press its own button"
+            )
+    return None if draft.errors else choice
+
+
+def _read_action(tool: Tool, draft: Draft) -> Choice | None:
+    """Parse the decision of the button that was pressed, without a check for contradictions."""
     posted, form = draft.posted, draft.form
     action, note = posted.get("action", ""), posted.get("note", "").strip() or None
     text = posted.get("text", "").strip()

@@ -88,6 +88,12 @@ class PendingQuery:
         Args:
             page: number of the page, counted from 1.
         """
+        values = replace(self, page=page).parameters
+        return f"?{urlencode(values, errors='replace')}" if values else ""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The query parameters that differ from their defaults, by name."""
         values = {
             "q": self.text,
             "tool": self.tool,
@@ -95,10 +101,9 @@ class PendingQuery:
             "person": self.person,
             "age": self.age,
             "sort": self.sort,
-            "page": str(page) if page > 1 else "",
+            "page": str(self.page) if self.page > 1 else "",
         }
-        given = {name: value for name, value in values.items() if value}
-        return f"?{urlencode(given, errors='replace')}" if given else ""
+        return {name: value for name, value in values.items() if value}
 
     @property
     def is_filtered(self) -> bool:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final, final
+from urllib.parse import urlencode
 
 from chat_core import Wait
 from chat_core.approvals import Principal
 from chat_store import Snapshot, Waiting
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from chat_inbox.approval_service import Action, Choice
-from chat_inbox.bulk_decisions import Selection, decide_selected, find_selected, read_selections
+from chat_inbox.bulk_decisions import decide_selected, find_outcomes, find_selected, read_selections
 from chat_inbox.conversation_facts import load_facts
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.pages import InboxPages, Posted, read_posted_form
 from chat_inbox.pending_list import AGES, PAGE_SIZE, SORTS, PendingQuery, PendingRow, build_row, order_calls
-from chat_inbox.render import render_signed
+from chat_inbox.render import render, render_signed
 from chat_inbox.security import require_same_origin
 
 _ACTIONS: Final[Mapping[str, Action]] = {"approve": "approve", "reject": "reject"}
@@ -30,35 +31,52 @@ class PendingPages(InboxPages):
 
     def routes(self) -> list[Route]:
         """Return all routes of the list."""
-        return [Route("/", self.list, methods=["GET"]), Route("/decide", self.decide, methods=["POST"])]
+        return [
+            Route("/", self.list, methods=["GET"]),
+            Route("/decide", self.confirm, methods=["GET"]),
+            Route("/decide", self.decide, methods=["POST"]),
+            Route("/decided", self.show_outcomes, methods=["GET"]),
+        ]
 
     async def list(self, request: Request) -> Response:
         """Render the list of pending approvals."""
         person = await self._require_person(request)
         return await self._render_list(request, person)
 
+    async def confirm(self, request: Request) -> Response:
+        """Ask for a confirmation of a decision about the selected calls."""
+        person = await self._require_person(request)
+        try:
+            return await self._render_confirmation(request, person, request.query_params)
+        except HTTPError as error:
+            return await self._render_list(request, person, error)
+
     async def decide(self, request: Request) -> Response:
-        """Ask for a confirmation of a decision about the selected calls. If it is confirmed, store the decision."""
+        """Store a confirmed decision about the selected calls, and redirect to its outcomes."""
         require_same_origin(request)
         person = await self._require_person(request)
         posted = await read_posted_form(request)
-        self._tokens.verify(request, person, posted.get("token", ""))
+        action, selections = _read_action(posted), read_selections(posted)
         try:
-            action, selections = _read_action(posted), read_selections(posted)
-        except HTTPError as error:
-            return await self._render_list(request, person, error)
-        query = PendingQuery.parse(request.query_params)
-        back = query.encode(query.page)
-        if posted.get("confirmed") != "yes":
-            return await self._render_confirmation(request, person, action, selections, back)
+            self._tokens.verify(request, person, posted.get("token", ""))
+        except HTTPError as error:  # such as after a restart of the server: what the user wrote is kept
+            return await self._render_confirmation(request, person, posted, error)
         reason = posted.get("text", "").strip() or None
         choice = Choice(
             action, text=reason if action == "reject" else None, note=posted.get("note", "").strip() or None
         )
-        outcomes = await decide_selected(self._service, person, selections, choice)
-        return render_signed(
-            request, self._tokens, person, "bulk_done.html", action=action, outcomes=outcomes, back=back
-        )
+        await decide_selected(self._service, person, selections, choice)
+        shown = {name: value for name, value in posted.items() if name == "action" or name.startswith("call:")}
+        query = urlencode({**shown, **PendingQuery.parse(request.query_params).parameters}, errors="replace")
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/decided?{query}", status_code=303)
+
+    async def show_outcomes(self, request: Request) -> Response:
+        """Render the outcomes of a decision about selected calls."""
+        person = await self._require_person(request)
+        action, query = _read_action(request.query_params), PendingQuery.parse(request.query_params)
+        outcomes = await find_outcomes(self._service, person, read_selections(request.query_params), action)
+        back = query.encode(query.page)
+        return render(request, "bulk_done.html", person=person, action=action, outcomes=outcomes, back=back)
 
     async def _render_list(self, request: Request, person: Principal, problem: HTTPError | None = None) -> Response:
         query = PendingQuery.parse(request.query_params)
@@ -76,12 +94,11 @@ class PendingPages(InboxPages):
             **await self._load_conversations(person, [item for item in shown if item.conversation not in snapshots]),
             **snapshots,
         }
-        return render_signed(
+        return render(
             request,
-            self._tokens,
-            person,
             "list.html",
             problem.status if problem else 200,
+            person=person,
             rows=[await self._build_row(item, snapshots.get(item.conversation)) for item in shown],
             query=query,
             here=query.encode(page),
@@ -101,12 +118,13 @@ class PendingPages(InboxPages):
         )
 
     async def _render_confirmation(
-        self, request: Request, person: Principal, action: Action, selections: Sequence[Selection], back: str
+        self, request: Request, person: Principal, form: Posted, problem: HTTPError | None = None
     ) -> Response:
-        """Render the page that shows the selected calls in full, with one button that decides them."""
+        """Render the page that shows the selected calls of a form in full, with one button that decides them."""
+        action, query = _read_action(form), PendingQuery.parse(request.query_params)
         rows: list[PendingRow] = []
         problems: list[str] = []
-        for selection in selections:
+        for selection in read_selections(form):
             try:
                 snapshot, tool = await find_selected(self._service, person, selection, action)
             except HTTPError as error:
@@ -114,8 +132,15 @@ class PendingPages(InboxPages):
                 continue
             wait = Wait.from_tool(tool, selection.path, conversation=snapshot.id, owner=snapshot.owner)
             rows.append(await self._build_row(Waiting(snapshot.id, snapshot.person, wait), snapshot))
-        status = 200 if rows else 409
-        context = {"action": action, "rows": rows, "problems": problems, "back": back}
+        context = {
+            "action": action,
+            "rows": rows,
+            "problem": problem.detail if problem else "",
+            "problems": problems,
+            "form": form,
+            "back": query.encode(query.page),
+        }
+        status = problem.status if problem else 200 if rows else 409
         return render_signed(request, self._tokens, person, "bulk_confirm.html", status, **context)
 
     async def _load_conversations(self, person: Principal, items: Sequence[Waiting]) -> dict[str, Snapshot | None]:

@@ -98,7 +98,7 @@ def format_conflict(tool: Tool) -> str:
     decider = last.by or "Somebody"
     when = f" at {format_utc(last.at)}" if last.at is not None else ""
     now = "" if waits_for(tool) is None else ", and it waits again"
-    return f"{decider} {format_decision(last, tool.name)}{when}{now}. Your decision was not stored; review the call."
+    return f"{decider} {format_decision(last, tool.name)}{when}{now}. Nothing else was stored; review the call."
 
 
 def format_decision(decision: Decision, what: str = "it") -> str:
@@ -110,6 +110,23 @@ def format_decision(decision: Decision, what: str = "it") -> str:
     """
     edited = " with other arguments" if decision.arguments is not None else ""
     return f"{_ACTION_TEXTS[decision.action].format(what)}{edited}"
+
+
+def own_decision(messages: Messages, path: Path, person: str) -> str | None:
+    """Return the latest decision on a call if this person made it, otherwise None, also if the call waits again.
+
+    Args:
+        messages: history that may contain the call.
+        path: call ids, from the outermost call to this one.
+        person: name of the person.
+    """
+    try:
+        tool = messages.tool(*path)
+    except KeyError:
+        return None
+    if waits_for(tool) is not None or not tool.decisions or tool.decisions[-1].by != person:
+        return None
+    return tool.decisions[-1].action
 
 
 def is_expired(tool: Tool, now: datetime) -> bool:

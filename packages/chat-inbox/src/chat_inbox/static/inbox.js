@@ -136,11 +136,14 @@
     warn("");
     delay = 1000;
     const changed = [];
+    const lost = [];
     const before = document.getElementById("live");
     for (const fresh of page.querySelectorAll("ol.keyed")) {
       const here = document.getElementById(fresh.id);
-      if (here) exchange(here, fresh, changed);
+      if (here) exchange(here, fresh, changed, lost);
     }
+    exchangeFilters(page);
+    if (lost.length) lose(lost);
     // The forms that stay are sent with the cookie that the browser has now.
     const token = page.querySelector("input[name=token]");
     if (token) for (const mine of document.querySelectorAll("input[name=token]")) mine.value = token.value;
@@ -160,7 +163,7 @@
     complete();
   }
 
-  function exchange(here, fresh, changed) {
+  function exchange(here, fresh, changed, lost) {
     const old = new Map([...here.children].map((item) => [item.dataset.key, item]));
     let place = here.firstElementChild;
     for (const item of [...fresh.children]) {
@@ -173,6 +176,7 @@
       const taken = document.importNode(item, true);
       if (taken.dataset.said) changed.push(taken.dataset.said);
       if (mine) {
+        keep(mine, taken, lost);
         const focused = mine.contains(document.activeElement);
         if (mine === place) place = place.nextElementSibling;
         here.replaceChild(taken, mine);
@@ -183,10 +187,55 @@
     }
     for (const gone of old.values()) {
       const focused = gone.contains(document.activeElement);
+      keep(gone, null, lost);
       gone.remove();
       if (focused) document.getElementById("main").focus();
     }
   }
+
+  // The options are those of the calls that wait now. What the user has written or chosen in a filter stays.
+  function exchangeFilters(page) {
+    const [here, fresh] = [document, page].map((each) => each.getElementById("filters"));
+    if (here && !here.childElementCount) here.append(...document.importNode(fresh, true).children);
+    for (const mine of here?.querySelectorAll("select") || []) {
+      const options = [...(fresh.querySelector(`#${mine.id}`)?.options || [])].map((option) => document.importNode(option, true));
+      if (options.map((option) => option.value).join("\n") === [...mine.options].map((option) => option.value).join("\n")) continue;
+      const chosen = mine.selectedOptions[0];
+      mine.replaceChildren(...options);
+      mine.value = chosen.value;
+      if (mine.selectedIndex < 0) mine.append(chosen);
+    }
+  }
+
+  // What the user has written about a decision moves into the new form, and a call that has not changed stays selected.
+  // Edits of arguments do not move, because they are edits of other arguments.
+  function keep(old, fresh, lost) {
+    if (old.querySelector("form[data-sent]")) return;
+    let edited = false;
+    for (const input of old.querySelectorAll("input:not([type=hidden]), textarea, select")) {
+      const same = fresh?.querySelector(`[name="${CSS.escape(input.name)}"]`);
+      if (input.type === "checkbox") {
+        if (!input.checked) continue;
+        if (same?.value === input.value) same.checked = true;
+        else lost.push(`${input.getAttribute("aria-label").replace(/^Select /, "")} is no longer selected: it has changed, or is no longer on this page.`);
+      } else if (["text", "note", "result", "as"].includes(input.name)) {
+        if (same) same.value = input.value;
+        if (same && input.value && input.name !== "as") same.closest("details")?.setAttribute("open", "");
+        if (!same && input.value && input.name !== "as") lost.push(`This was not sent, because the call has changed: ${input.value}`);
+      } else if (input.matches("select") ? input.selectedIndex >= 0 && !input.selectedOptions[0].defaultSelected : input.value !== input.defaultValue) {
+        edited = true;
+      }
+    }
+    if (edited) lost.push(`Your edits of ${old.querySelector(".name").textContent} were dropped: the call has changed.`);
+  }
+
+  function lose(texts) {
+    const box = document.getElementById("lost");
+    const shown = box.hidden ? [] : [box.firstElementChild.textContent];
+    box.firstElementChild.textContent = [...shown, ...texts].join("\n");
+    box.hidden = false;
+  }
+  document.querySelector("#lost button").addEventListener("click", (event) => { event.target.parentElement.hidden = true; });
 
   function say(text) { said.textContent = text; }
 
