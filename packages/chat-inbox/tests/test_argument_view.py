@@ -18,6 +18,9 @@ from chat_inbox.argument_view import PREVIEW_LENGTH, ArgumentView, find_request,
         pytest.param("null", '"null"', id="text-like-null"),
         pytest.param("", '""', id="empty-text"),
         pytest.param(" a ", '" a "', id="text-with-margins"),
+        pytest.param("a\n", '"a\\n"', id="line-with-its-end"),
+        pytest.param("\n\n", '"\\n\\n"', id="only-line-breaks"),
+        pytest.param('"a"', '"\\"a\\""', id="text-in-quotation-marks"),
         pytest.param(4000, "4000", id="number"),
         pytest.param(None, "null", id="null"),
         pytest.param({"a": ["b  c"]}, '{"a": ["b  c"]}', id="object"),
@@ -46,6 +49,22 @@ def test_value_that_does_not_fit_has_its_full_text_and_length(value: Any, length
     assert view.full is not None
     if isinstance(value, str):
         assert view.full == value
+
+
+@pytest.mark.parametrize(
+    ("text", "preview", "full"),
+    [
+        pytest.param("Hi,\nbye.\n", "Hi, bye.", r"Hi,~bye.\n", id="line-break-at-the-end"),
+        pytest.param("Hi,\r\nbye. \t\r\n", "Hi, bye.", "Hi,\r~bye." r"\u0020\t\r\n", id="white-space-at-the-end"),
+        pytest.param("\n Hi,\nbye.", "Hi, bye.", r"~ Hi,~bye.", id="line-break-at-the-beginning"),
+        pytest.param("I \u2764\ufe0f\nyou", "I \u2764\ufe0f you", "I \u2764\ufe0f~you", id="invisible-characters"),
+        pytest.param('{"a":\n1}', r'"{\"a\":\n1}"', '{"a":~1}', id="text-like-an-object"),
+    ],
+)
+def test_text_with_several_lines_is_shown_with_its_lines(text: str, preview: str, full: str) -> None:
+    (view,) = view_arguments({"x": text})
+
+    assert (view.preview, view.full, view.length) == (preview, full.replace("~", "\n"), len(text))
 
 
 def test_hints_are_the_descriptions_of_the_schema() -> None:

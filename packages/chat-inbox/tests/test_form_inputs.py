@@ -36,6 +36,7 @@ def test_control_for_a_string(schema_format: str, value: str, control: object) -
         pytest.param("date", "2030-01-31", "", "2030-01-31", id="date"),
         pytest.param("time", "09:30", "", "09:30:00", id="time"),
         pytest.param("datetime", "2030-01-31T09:30", "+02:00", "2030-01-31T09:30:00+02:00", id="zone-is-kept"),
+        pytest.param("time", "09:30:15.5", "", "09:30:15.500000", id="fraction"),
         pytest.param("datetime", "2030-01-31T09:30+01:00", "Z", "2030-01-31T09:30:00+01:00", id="typed-zone"),
     ],
 )
@@ -47,8 +48,26 @@ def test_submitted_text_becomes_a_json_string(kind: DateKind, text: str, zone: s
 def test_invalid_text_raises_with_an_example(kind: DateKind) -> None:
     with pytest.raises(ValueError, match=r"'soon' is not a (date|time).*, such as"):
         write_date(kind, "soon", "")
-    with pytest.raises(ValueError, match=r"write a (date|time)"):
+    with pytest.raises(ValueError, match=r"missing or incomplete: write a (date|time)"):
         write_date(kind, "", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("date", "2030-01"),
+        ("date", "20300131"),
+        ("time", "09"),
+        ("time", "0930"),
+        ("time", "2030-01"),
+        ("time", "09:30:"),
+        ("datetime", "2030-01-31T"),
+        ("datetime", "2030-01-31T09"),
+    ],
+)
+def test_half_a_date_or_time_is_an_error(kind: DateKind, text: str) -> None:
+    with pytest.raises(ValueError, match="is not a"):
+        write_date(kind, text, "")
 
 
 def test_numbers_beyond_the_exact_range_use_a_text_control() -> None:

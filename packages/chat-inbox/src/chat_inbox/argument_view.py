@@ -48,7 +48,10 @@ def view_text(text: str, name: str = "", *, limit: int = PREVIEW_LENGTH) -> Argu
     line = " ".join(text.split())
     if line == text.strip() and len(line) <= limit:
         return ArgumentView(name, line, None, len(text))
-    return ArgumentView(name, line if len(line) <= limit else f"{line[: limit - 1]}…", text, len(text))
+    # White space at the end would be invisible, so it is shown as escapes.
+    full = text.rstrip()
+    full += json.dumps(text[len(full) :])[1:-1].replace(" ", r"\u0020")
+    return ArgumentView(name, _shorten(line, limit), full, len(text))
 
 
 def view_arguments(
@@ -75,32 +78,39 @@ def format_line(value: object) -> str:
     Args:
         value: JSON value.
     """
-    if isinstance(value, str) and not _is_ambiguous(value):
+    if isinstance(value, str) and not _needs_quotes(value):
         return " ".join(value.split())
     return escape_invisible(json.dumps(value, ensure_ascii=False))
 
 
 def _view_value(name: str, value: object, hint: str) -> ArgumentView:
-    """Return the view of one value.
-
-    A text is quoted if it looks like another JSON value or begins or ends with white space.
-    """
-    if isinstance(value, str) and not _is_ambiguous(value):
-        return replace(view_text(value, name), hint=hint)
+    """Return the view of one value. A text with several lines is shown with its lines when it is expanded."""
     line = format_line(value)
+    if isinstance(value, str) and (_has_lines(value) or not _needs_quotes(value)):
+        view = view_text(value, name)
+        return replace(view, preview=_shorten(line, PREVIEW_LENGTH), hint=hint)
     if len(line) <= PREVIEW_LENGTH:
         return ArgumentView(name, line, None, len(line), hint)
-    return ArgumentView(name, f"{line[: PREVIEW_LENGTH - 1]}…", format_json(value), len(line), hint)
+    return ArgumentView(name, _shorten(line, PREVIEW_LENGTH), format_json(value), len(line), hint)
 
 
-def _is_ambiguous(text: str) -> bool:
-    """Return whether a text looks like another JSON value, or has invisible characters or outer white space."""
-    if not text or text != text.strip() or has_invisible(text.replace("\r", "\n")):
+def _shorten(line: str, limit: int) -> str:
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _has_lines(text: str) -> bool:
+    return "\n" in text.strip()
+
+
+def _needs_quotes(text: str) -> bool:
+    """Return whether a text looks like JSON, or is one line with invisible characters or outer white space."""
+    if not _has_lines(text) and (not text or text != text.strip() or has_invisible(text)):
         return True
     try:
-        return not isinstance(json.loads(text), str)
+        json.loads(text)
     except (ValueError, RecursionError):
         return False
+    return True
 
 
 def find_request(messages: Messages, call_id: str) -> str:

@@ -22,7 +22,9 @@ _EXAMPLES: Final[Mapping[DateKind, str]] = {
 }
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _PATTERN: Final = re.compile(
-    r"(?P<date>\d{4}-\d\d-\d\d)?[Tt ]?((?P<minutes>\d\d:\d\d)(?P<seconds>:\d\d)?)?(?P<zone>[Zz]|[+-]\d\d:\d\d)?"
+    r"(?P<date>\d{4}-\d\d-\d\d)?[Tt ]?((?P<minutes>\d\d:\d\d)((?P<seconds>:\d\d)(?P<fraction>\.\d+)?)?)?"
+    r"(?P<zone>[Zz]|[+-]\d\d:\d\d)?",
+    re.ASCII,
 )
 _EXACT_BELOW: Final = 2**53
 """Bound below which browsers represent every integer exactly."""
@@ -49,7 +51,7 @@ def read_date(schema_format: object, value: str) -> tuple[DateKind, str, str] | 
     if not value:
         return kind, "", "Z" if kind == "datetime" else ""
     found = _PATTERN.fullmatch(value)
-    if found is None or _parse_moment(kind, value.replace(" ", "T")) is None:
+    if found is None or found["fraction"] or _parse_moment(kind, value.replace(" ", "T")) is None:
         return None
     day, minutes, seconds, zone = found.group("date", "minutes", "seconds", "zone")
     if zone and kind != "datetime":
@@ -71,9 +73,11 @@ def write_date(kind: DateKind, text: str, zone: str) -> str:
     Raises:
         ValueError: the text is not a valid date or time. The message describes the expected format.
     """
-    parsed = _parse_moment(kind, text)
+    # Python also reads parts and compact forms: `09` as a time, and even `2030-01`, as 20:30 in the zone -01:00.
+    parsed = _parse_moment(kind, text) if _PATTERN.fullmatch(text) else None
     if parsed is None:
-        msg = f"write {_EXAMPLES[kind]}" if not text else f"{text[:60]!r} is not {_EXAMPLES[kind]}"
+        # A browser submits no text for a control with half a date.
+        msg = f"missing or incomplete: write {_EXAMPLES[kind]}" if not text else f"{text[:60]!r} is not {_EXAMPLES[kind]}"
         raise ValueError(msg)
     has_zone = isinstance(parsed, (time, datetime)) and parsed.tzinfo is not None  # typed without the control
     return parsed.isoformat() + ("" if has_zone else zone)

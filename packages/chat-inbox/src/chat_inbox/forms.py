@@ -451,7 +451,7 @@ def _parse_number(form: Field, text: str) -> object:
         form.error = "the number has too many digits"
         return form.original
     expected = "a whole number, such as 12" if form.kind == "integer" else "a number, such as 12 or 0.5"
-    form.error = f"write {expected}" if not text else f"{text[:LONG_TEXT]!r} is not {expected}"
+    form.error = f"missing or incomplete: write {expected}" if not text else f"{text[:LONG_TEXT]!r} is not {expected}"
     return form.original
 
 

@@ -35,7 +35,7 @@ def _show_invisible(value: object) -> object:
     """Return a template value with its invisible characters replaced by escapes. Markup is returned unchanged."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
-    return escape_invisible(value.replace("\r", "\n"))
+    return escape_invisible(value.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 @cache
