@@ -264,3 +264,68 @@ def test_going_back_after_a_decision_about_several_calls_sends_no_form(
         page.go_back()
         expect(page.get_by_role("heading", name=re.compile("pending"))).to_be_visible()
     assert place.ledger == ["4000 to Maria, slow"]
+
+
+def test_edits_are_announced_until_they_are_undone(page: Page, place: Place) -> None:
+    place.let(4)
+    open_call(page, place.serve("ana"))
+    edited = page.get_by_text("You have edited the arguments")
+    expect(edited).to_be_hidden()
+    edit(page)
+    cents = page.get_by_label("cents", exact=True)
+    cents.fill("77")
+    page.get_by_text("Edit the arguments").click()
+    expect(edited).to_be_visible()
+    edit(page)
+    cents.fill("4000")
+    expect(edited).to_be_hidden()
+    cents.fill("1.5")
+    approve(page)
+    expect(page.get_by_role("alert").first).to_be_visible()
+
+    expect(edited).to_be_visible()
+
+
+def test_a_click_on_a_button_that_has_just_moved_decides_nothing(page: Page, place: Place) -> None:
+    place.ask("chat-18", *[FunctionCall("transfer", {"to": "Bob", "cents": n}, id=f"call_{n}") for n in (1, 2)])
+    address = place.serve("ana")
+    open_call(page, address, "chat-18")
+    # The click comes in the same task in which the change is shown.
+    click = "button.dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true, detail: 1}))"
+    page.evaluate(
+        "new MutationObserver(() => { const button = document.querySelector('.card.waits button[value=approve]');"
+        f" {click}; }}).observe(document.getElementById('said'), {{childList: true}})"
+    )
+    place.decided_elsewhere("ben@example.com", "chat-18")
+    expect(page.locator("#lost")).to_contain_text("The page changed as you clicked, so nothing was sent.")
+
+    assert page.url == f"{address}/conversations/chat-18"
+    assert place.ledger == []
+
+
+def test_the_way_back_leads_to_the_list_with_its_filters(page: Page, place: Place) -> None:
+    place.let(4)
+    address = place.serve("ana")
+    page.goto(f"{address}/?tool=transfer&sort=newest")
+    page.get_by_role("link", name="transfer").click()
+    approve(page)
+    expect(page.get_by_text(ANSWER)).to_be_visible()
+    expect(page.get_by_text("Approved.")).to_be_visible()
+    expect(page).not_to_have_url(re.compile("done"))
+    page.get_by_role("link", name="Pending approvals").click()
+
+    expect(page).to_have_url(f"{address}/?tool=transfer&sort=newest")
+
+
+@pytest.mark.parametrize("length", [1900, 2100])
+def test_values_are_expanded_where_a_decision_is_made(page: Page, place: Place, length: int) -> None:
+    place.ask("chat-18", FunctionCall("transfer", {"to": "to\n" + "x" * length, "cents": 1}, id="call_1"))
+    address = place.serve("ana")
+    page.goto(f"{address}/?conversation=chat-18")
+    text = page.locator("dd pre")
+    expect(text).to_be_hidden()
+    page.get_by_label("Select transfer in chat-18").check()
+    page.get_by_role("button", name="Approve selected").click()
+    expect(text).to_be_visible(visible=length < 2000)
+    open_call(page, address, "chat-18")
+    expect(text).to_be_visible(visible=length < 2000)

@@ -22,7 +22,9 @@ def test_invisible_characters_in_template_values_are_shown_as_escapes() -> None:
         "{% macro m(x) %}<b>{{ x }}</b>{% endmacro %}{{ text }}{{ m(text) }}{{ n }}"
     )
 
-    assert template.render(text="a\u3164\u202e\r\n<", n=3) == r"a\u3164\u202e" "\n&lt;" r"<b>a\u3164\u202e" "\n&lt;</b>3"
+    assert (
+        template.render(text="a\u3164\u202e\r\n<", n=3) == r"a\u3164\u202e" "\n&lt;" r"<b>a\u3164\u202e" "\n&lt;</b>3"
+    )
 
 
 def test_undefined_template_variable_raises() -> None:

@@ -77,7 +77,9 @@ def write_date(kind: DateKind, text: str, zone: str) -> str:
     parsed = _parse_moment(kind, text) if _PATTERN.fullmatch(text) else None
     if parsed is None:
         # A browser submits no text for a control with half a date.
-        msg = f"missing or incomplete: write {_EXAMPLES[kind]}" if not text else f"{text[:60]!r} is not {_EXAMPLES[kind]}"
+        msg = (
+            f"missing or incomplete: write {_EXAMPLES[kind]}" if not text else f"{text[:60]!r} is not {_EXAMPLES[kind]}"
+        )
         raise ValueError(msg)
     has_zone = isinstance(parsed, (time, datetime)) and parsed.tzinfo is not None  # typed without the control
     return parsed.isoformat() + ("" if has_zone else zone)

@@ -128,6 +128,11 @@ class Field:
         """The location of the value as text, such as `items[2].price`."""
         return format_path(self.location)
 
+    @property
+    def is_edited(self) -> bool:
+        """Whether the content or the state of this field, or of a field below it, differs from the original."""
+        return any(item.text != item.initial_text or item.state != item.initial_state for item in self.walk())
+
     def walk(self) -> Iterator[Field]:
         """Yield the field and all fields below it."""
         yield self

@@ -29,10 +29,30 @@
     }
   });
 
+  document.addEventListener("input", ({ target }) => {
+    const hint = target.form?.querySelector(".edited[data-script]");
+    if (hint) hint.hidden = !isEdited(target.form);
+  });
+
+  function isEdited(form) {
+    const inputs = [...form.querySelectorAll("[name^=f]:not([type=hidden])")];
+    return inputs.some((input) => input.matches("select")
+      ? input.selectedIndex >= 0 && !input.selectedOptions[0].defaultSelected : input.value !== input.defaultValue);
+  }
+
   function isLeftOut(input) {
     const state = input.closest(".field")?.querySelector("select.state");
     return state?.dataset.chosen && state.value !== "value";
   }
+
+  // A change of the page can put another button under the pointer.
+  let moved = -Infinity;
+  const buttons = () => new Map([...document.querySelectorAll("form[method=post] button:not([hidden])")].map((button) => [button, button.getBoundingClientRect().top]));
+  document.addEventListener("click", (event) => {
+    if (!event.detail || performance.now() - moved > 700 || !event.target.closest("form[method=post] button")) return;
+    event.preventDefault();
+    lose(["The page changed as you clicked, so nothing was sent. Check the call, then click again."]);
+  }, true);
 
   // One decision for one click.
   document.addEventListener("submit", (event) => {
@@ -56,9 +76,21 @@
   const said = document.getElementById("said");
   localize();
   complete();
-  if (!source || !window.EventSource) return;
   // The response to a form that was not accepted has the address of the form, which cannot be read.
-  if (source.dataset.address) history.replaceState(null, "", source.dataset.address);
+  // The message about a decision is shown once.
+  const here = new URL(source?.dataset.address || location.href, location.href);
+  here.searchParams.delete("done");
+  history.replaceState(null, "", here);
+
+  // The way back leads to the list with its filters.
+  const list = document.getElementById("bulk");
+  const back = document.querySelector(".crumbs a");
+  try {
+    if (list) sessionStorage.setItem("list", location.search);
+    else if (back && !back.search) back.search = sessionStorage.getItem("list") || "";
+  } catch { /* the browser stores nothing for this page */ }
+
+  if (!source || !window.EventSource) return;
 
   let events;
   let last = ""; // the place in the stream that this page has heard of
@@ -138,6 +170,7 @@
     const changed = [];
     const lost = [];
     const before = document.getElementById("live");
+    const places = buttons();
     for (const fresh of page.querySelectorAll("ol.keyed")) {
       const here = document.getElementById(fresh.id);
       if (here) exchange(here, fresh, changed, lost);
@@ -147,7 +180,7 @@
     // The forms that stay are sent with the cookie that the browser has now.
     const token = page.querySelector("input[name=token]");
     if (token) for (const mine of document.querySelectorAll("input[name=token]")) mine.value = token.value;
-    document.title = page.title.replace(/^(Approved|Rejected|The call|Recorded|The conversation)[^·]*· /, "");
+    document.title = page.title;
     const live = document.getElementById("live");
     if (live) {
       const after = Number(live.dataset.after);
@@ -161,6 +194,7 @@
     tick();
     localize();
     complete();
+    if ([...buttons()].some(([button, top]) => places.get(button) !== top)) moved = performance.now();
   }
 
   function exchange(here, fresh, changed, lost) {
@@ -211,7 +245,6 @@
   // Edits of arguments do not move, because they are edits of other arguments.
   function keep(old, fresh, lost) {
     if (old.querySelector("form[data-sent]")) return;
-    let edited = false;
     for (const input of old.querySelectorAll("input:not([type=hidden]), textarea, select")) {
       const same = fresh?.querySelector(`[name="${CSS.escape(input.name)}"]`);
       if (input.type === "checkbox") {
@@ -222,11 +255,9 @@
         if (same) same.value = input.value;
         if (same && input.value && input.name !== "as") same.closest("details")?.setAttribute("open", "");
         if (!same && input.value && input.name !== "as") lost.push(`This was not sent, because the call has changed: ${input.value}`);
-      } else if (input.matches("select") ? input.selectedIndex >= 0 && !input.selectedOptions[0].defaultSelected : input.value !== input.defaultValue) {
-        edited = true;
       }
     }
-    if (edited) lost.push(`Your edits of ${old.querySelector(".name").textContent} were dropped: the call has changed.`);
+    if (isEdited(old)) lost.push(`Your edits of ${old.querySelector(".name").textContent} were dropped: the call has changed.`);
   }
 
   function lose(texts) {
