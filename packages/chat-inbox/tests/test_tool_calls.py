@@ -16,6 +16,7 @@ from chat_inbox.tool_calls import (
     format_decision,
     format_relative_time,
     format_status,
+    format_terms,
     format_utc,
     is_expired,
     waiting_calls,
@@ -94,6 +95,20 @@ def test_format_conflict_names_who_decided_and_how() -> None:
 )
 def test_relative_time_is_formatted(left: dict[str, float], words: str) -> None:
     assert format_relative_time(NOW + timedelta(**left), NOW) == words
+
+
+@pytest.mark.parametrize(
+    ("at", "expires_at", "text"),
+    [
+        (None, None, ""),
+        (5, 9, "runs in 5 min"),
+        (None, 9, "expires in 9 min"),
+        (None, -9, "expired 9 min ago"),
+    ],
+)
+def test_terms_are_the_start_time_or_the_deadline(at: int | None, expires_at: int | None, text: str) -> None:
+    times = [None if minutes is None else NOW + timedelta(minutes=minutes) for minutes in (at, expires_at)]
+    assert format_terms(times[0], times[1], NOW) == text
 
 
 def test_approval_expires_at_its_deadline() -> None:

@@ -36,8 +36,8 @@ from chat_inbox.tool_calls import (
     Path,
     compute_version,
     format_decision,
-    format_relative_time,
     format_status,
+    format_terms,
     format_utc,
     is_expired,
     waits_for,
@@ -196,7 +196,7 @@ class ConversationView:
             declaration.description if declaration else "",
             view_text(request, limit=REQUEST_LENGTH) if waiting_for and request else None,
             None if tool.edited is None else format_json(dict(tool.call.arguments)),
-            self._format_terms(pending),
+            format_terms(pending.at, pending.expires_at, self._now) if pending else "",
             moment.isoformat() if moment else None,
             format_utc(moment) if moment else "",
             is_expired(tool, self._now),
@@ -205,17 +205,6 @@ class ConversationView:
             tuple(_view_decisions(tool)),
             self._find_form(path, tool) if waiting_for else None,
         )
-
-    def _format_terms(self, pending: Pending | None) -> str:
-        """Return the remaining time of a pending call as text, which may be empty."""
-        if pending is None:
-            return ""
-        if pending.at is not None:
-            return f"runs {format_relative_time(pending.at, self._now)}"
-        if pending.expires_at is not None:
-            word = "expired" if pending.expires_at <= self._now else "expires"
-            return f"{word} {format_relative_time(pending.expires_at, self._now)}"
-        return ""
 
     def _turn_items(self, content: Content, turn: Turn, key: str, parent_path: Path, request: str) -> Iterator[Item]:
         """Yield the page items for the parts of a turn, including the inner conversations of calls."""

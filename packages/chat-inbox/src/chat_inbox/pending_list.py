@@ -15,7 +15,7 @@ from chat_store import Snapshot, Waiting
 from chat_inbox.argument_view import ArgumentView, find_request, format_line, view_arguments, view_text
 from chat_inbox.conversation_view import REQUEST_LENGTH, call_anchor
 from chat_inbox.http_errors import HTTPError
-from chat_inbox.tool_calls import Path, compute_version, format_relative_time, format_utc, waits_for
+from chat_inbox.tool_calls import Path, compute_version, format_relative_time, format_terms, format_utc, waits_for
 from chat_inbox.url_keys import encode_key, quote_key
 
 PAGE_SIZE: Final = 25
@@ -249,8 +249,6 @@ def build_row(
     asked = asked_at(snapshot.messages, wait.path) if snapshot is not None else None
     request = find_request(snapshot.messages, wait.path[0]) if snapshot is not None else ""
     selectable = tool is not None and waits_for(tool) in ("approval", "schedule")
-    late = moment is not None and moment <= now
-    verb = "runs" if wait.at else "expired" if late else "expires"
     declaration = definition.declaration if definition is not None else None
     return PendingRow(
         f"conversations/{quote_key((item.conversation,))}#{call_anchor(wait.path)}",
@@ -270,9 +268,9 @@ def build_row(
         f"asked {format_relative_time(asked, now)}" if asked else "",
         format_utc(asked) if asked else "",
         moment.isoformat() if moment else "",
-        f"{verb} {format_relative_time(moment, now)}" if moment else "",
+        format_terms(wait.at, wait.expires_at, now),
         format_utc(moment) if moment else "",
-        late,
+        moment is not None and moment <= now,
     )
 
 

@@ -169,6 +169,24 @@ def format_relative_time(moment: datetime, now: datetime) -> str:
     return f"in {text}" if left > timedelta() else f"{text} ago"
 
 
+def format_terms(at: datetime | None, expires_at: datetime | None, now: datetime) -> str:
+    """Return the start time or the deadline of a call relative to now, such as `expires in 5 min`.
+
+    Args:
+        at: time from which a scheduled call may run.
+        expires_at: deadline of an approval, which is shown only if there is no start time.
+        now: current time, as an aware datetime.
+
+    Returns:
+        An empty string if the call has neither.
+    """
+    moment = at or expires_at
+    if moment is None:
+        return ""
+    verb = "runs" if at else "expired" if moment <= now else "expires"
+    return f"{verb} {format_relative_time(moment, now)}"
+
+
 def build_call_document(tool: Tool, path: Path, call: str, *, may_decide: bool) -> dict[str, object]:
     """Return a call as JSON for the API.
 
