@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import click
 import pytest
@@ -24,7 +26,9 @@ from chat_core import (
     RequireApproval,
     Schedule,
     ScopedCollection,
+    Tool,
     ToolCollection,
+    Turn,
     Wait,
 )
 from chat_core.testing import ScriptedProvider
@@ -53,13 +57,20 @@ def paused(action: RequireApproval | Schedule, to: str = "Bo") -> tuple[Messages
     return messages, outcome
 
 
-def said(typed: str, messages: Messages, waiting: tuple[Wait, ...], *, quiet: bool = False) -> str:
+def said(
+    typed: str,
+    messages: Messages,
+    waiting: tuple[Wait, ...],
+    *,
+    quiet: bool = False,
+    schemas: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+) -> str:
     """Return the output of the prompts for this input."""
 
     @click.command()
     def command() -> None:
         screen = Screen(quiet=quiet)
-        apply_decisions(prompt_decisions(waiting, screen, "ana"), messages, screen)
+        apply_decisions(prompt_decisions(waiting, screen, "ana", schemas), messages, screen)
 
     ended = CliRunner().invoke(command, input=typed, catch_exceptions=False)
     return ended.output
@@ -203,6 +214,40 @@ def test_lists_and_objects_are_edited_as_json() -> None:
     assert messages.tool("call_1").effective_arguments == {"shares": [3, 4], "notes": {"b": 2}}
 
 
+@pytest.mark.parametrize(
+    ("schema", "original", "typed", "problem", "accepted"),
+    [
+        pytest.param({"type": "integer"}, 5, "2.5\n3", "value: 2.5 is not of type 'integer'", 3, id="integer"),
+        pytest.param({"type": "number"}, 5, "NaN\n2.5", "this must be a number", 2.5, id="not-a-number"),
+        pytest.param({"enum": ["a", "b"]}, "a", "c\nb", "'c' is not one of ['a', 'b']", "b", id="choice"),
+        pytest.param({"$ref": "#/$defs/Day"}, 5, "40\n30", "40 is greater than the maximum", 30, id="reference"),
+        pytest.param({"type": ["string", "null"]}, None, "12", "", "12", id="text-instead-of-null"),
+        pytest.param({"type": ["integer", "null"]}, None, "2.5\n2", "2.5 is not of type", 2, id="number-for-null"),
+        pytest.param({"items": {"type": "integer"}}, [1], '["x"]\n[2]', "value[0]: 'x' is not of", [2], id="item"),
+        pytest.param({"$ref": "#/properties/other"}, 5, "2.5", "", 2.5, id="other-reference"),
+    ],
+)
+def test_edited_argument_must_match_its_schema(
+    schema: dict[str, object], original: object, typed: str, problem: str, accepted: object
+) -> None:
+    tool = Tool(FunctionCall("pay", {"value": original}))
+    messages = Messages.from_user("Pay.")
+    messages.append("model", Turn([tool]))
+    parameters = {"properties": {"value": schema}, "$defs": {"Day": {"type": "integer", "maximum": 31}}}
+    wait = Wait("approval", tool.id, (tool.id,), "pay", {"value": original})
+
+    assert problem in said(f"e\n{typed}\n", messages, (wait,), schemas={"pay": parameters})
+    assert messages.tool(tool.id).effective_arguments == {"value": accepted}
+
+
+def test_argument_of_an_inner_call_is_not_checked_against_the_schema_of_an_outer_tool() -> None:
+    messages, outcome = paused(RequireApproval())
+    inner = replace(outcome.waiting[0], path=("outer", "call_1"))
+
+    outer = {"properties": {"cents": False}}
+    assert "does not accept" not in said("e\n\n2.5\n", messages, (inner,), schemas={"pay": outer})
+
+
 def test_two_quotation_marks_make_a_text_empty() -> None:
     messages, outcome = paused(RequireApproval())
     said('e\n""\n\n', messages, outcome.waiting)
@@ -229,7 +274,7 @@ def test_keys_typed_before_a_call_is_shown_do_not_decide_it(monkeypatch: pytest.
         os.write(master, b"y\n")
         user = threading.Thread(target=answer_each_prompt)
         user.start()
-        decisions = prompt_decisions([*outcome.waiting, *outcome.waiting], Screen(), "ana")
+        decisions = prompt_decisions([*outcome.waiting, *outcome.waiting], Screen(), "ana", {})
         user.join()
 
     assert decisions == []

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 import pytest
-from chat_terminal.command_words import require_question
+from chat_terminal.command_words import _KEY_COMMANDS, require_question  # pyright: ignore[reportPrivateUsage] - compared with the group
 from chat_terminal.commands import QuestionGroup
+from chat_terminal.vendor_commands import keys
 
 COMMANDS = {
     "models": click.Command("models"),
@@ -83,6 +84,12 @@ def test_command_line_refuses_a_misspelled_command(chat: Any) -> None:
         pytest.param("keys openai sk-SECRET", id="without-subcommand"),
         pytest.param("keys sk-SECRET", id="key-only"),
         pytest.param("keys set sk-SECRET", id="key-as-vendor"),
+        pytest.param("--json key openai sk-SECRET", id="option-first"),
+        pytest.param("--max-tokens 5 keys set openai sk-SECRET", id="option-with-value-first"),
+        pytest.param("ask key openai sk-SECRET", id="ask"),
+        pytest.param("key openai --json sk-SECRET", id="option-between"),
+        pytest.param("keys set opnai my SECRET", id="misspelled-vendor"),
+        pytest.param("embed --model openai:e key openai sk-SECRET", id="embed"),
     ],
 )
 def test_key_on_the_command_line_is_neither_sent_nor_repeated(chat: Any, words: str) -> None:
@@ -91,8 +98,66 @@ def test_key_on_the_command_line_is_neither_sent_nor_repeated(chat: Any, words: 
     assert ended.code == 2
     assert "a key is never an argument" in ended.err or "there is no such vendor" in ended.err
     assert "SECRET" not in ended.out + ended.err
-    assert "chat ask" not in ended.err
+    assert f"chat ask {words.split(maxsplit=1)[0]}" not in ended.err
     assert chat("sessions").out == ""
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what is sk-proj-SECRETabcdefgh0123456789?",
+        "is (gsk_SECRETabcdefgh0123456789) valid",
+        "my key is 0123456789abcdefSECRET",
+        "key mistral 0123456789abcdefSECRET",
+        "is this API key valid: 0123456789abcdefSECRET?",
+        "explain MISTRAL_API_KEY='0123456789abcdefSECRET'",
+        "say api-key=0123456789abcdefSECRET",
+    ],
+)
+@pytest.mark.parametrize("command", [(), ("ask",), ("--json",), ("embed", "--model", "openai:e")])
+def test_key_in_a_question_is_not_sent(chat: Any, command: tuple[str, ...], question: str) -> None:
+    for words in ([question], question.split()):
+        ended = chat(*command, *words)
+        assert ended.code == 2
+        assert "not sent" in ended.err or "a key is never an argument" in ended.err
+        assert "SECRET" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "key facts about Mistral",
+        "key points of https://example.com/2024/report",
+        "what changed in 633a4f7e0a2b4c6d8e0f1a2b3c4d5e6f70819203?",
+        "skyscrapers-of-the-world-2024 in one sentence",
+        "explain the key idea of commit 633a4f7e0a2b4c6d8e0f1a2b3c4d5e6f70819203",
+        "list key people of France",
+        "show me the rivers",
+        "models of sailing boats",
+        "keys to a happy life",
+        "sessions of the council",
+        "forget about it and go",
+    ],
+)
+def test_sentence_is_a_question(chat: Any, user_dir: Any, question: str) -> None:
+    assert chat(*question.split(), *user_dir.talker).out == "The Loire.\n"
+
+
+@pytest.mark.parametrize("question", ["show me", "key openai facts", "keys"])
+def test_question_in_quotes_is_a_question(chat: Any, user_dir: Any, question: str) -> None:
+    assert chat("ask", question, *user_dir.talker).out == "The Loire.\n"
+
+
+@pytest.mark.parametrize(
+    "words", ["show me rivers", "sessions serach Bo", "templates edit a b", "embed a b c d", "forget a b"]
+)
+def test_command_with_wrong_arguments_is_no_question(chat: Any, words: str) -> None:
+    assert chat(*words.split()).code == 2
+    assert chat("sessions").out == ""
+
+
+def test_key_commands_are_those_of_the_group() -> None:
+    assert set(keys.commands) == _KEY_COMMANDS
 
 
 @pytest.mark.parametrize("words", [("show", "nope"), ("keys", "remove", "claude"), ("forget", "nope")])

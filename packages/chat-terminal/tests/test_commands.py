@@ -420,10 +420,10 @@ def test_help_lists_the_options_of_ask(chat: Any) -> None:
 
 
 def test_usage_error_of_a_command_suggests_ask(chat: Any) -> None:
-    ended = chat("show", "me", "a", "river's", "bed")
+    ended = chat("show", "river's", "bed")
 
     assert ended.code == MISUSED
-    assert """If it was a question: chat ask show me a 'river'"'"'s' bed""" in ended.err
+    assert """If it was a question: chat ask show 'river'"'"'s' bed""" in ended.err
     assert "chat ask" not in chat("show", "--bogus", "x").err
 
 

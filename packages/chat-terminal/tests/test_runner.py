@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -84,7 +84,10 @@ def test_user_is_prompted_only_for_calls_that_they_may_decide(
 ) -> None:
     prompted: list[tuple[str, str | None]] = []
 
-    def prompt(waiting: Sequence[Wait], _screen: Screen, _person: str) -> list[Decision]:
+    def prompt(
+        waiting: Sequence[Wait], _screen: Screen, _person: str, schemas: Mapping[str, Mapping[str, object]]
+    ) -> list[Decision]:
+        assert schemas["pay"]["required"] == ["to"]
         prompted.extend([(wait.tool_id, wait.owner) for wait in waiting])
         return []
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, cast
 
 import click
 from chat_core import IllegalTransitionError, Messages, UsageError, Wait
 from chat_core.approvals import has_invisible
+from chat_core.json import is_finite, loads
+from chat_core.tools import SchemaChecker
 
 from chat_terminal.controlling_terminal import discard_pending_input
 from chat_terminal.screen import Screen, format_call, format_value
@@ -31,13 +33,16 @@ _METHODS: Final = {"yes": "approve", "no": "reject"}
 _QUESTIONS: Final = {"reject": "  why", "fail": "  why", "complete": "  what came of it"}
 
 
-def prompt_decisions(waiting: Sequence[Wait], screen: Screen, person: str) -> list[Decision]:
+def prompt_decisions(
+    waiting: Sequence[Wait], screen: Screen, person: str, schemas: Mapping[str, Mapping[str, object]]
+) -> list[Decision]:
     """Prompt the user to decide about each waiting tool call.
 
     Args:
         waiting: waiting calls. Scheduled calls are shown without a prompt.
         screen: screen that shows the calls.
         person: name under which decisions are recorded.
+        schemas: JSON Schemas of the arguments by tool name. An edited argument is checked against its schema.
 
     Returns:
         The decisions. The list is empty if the user postponed every call.
@@ -47,13 +52,15 @@ def prompt_decisions(waiting: Sequence[Wait], screen: Screen, person: str) -> li
     """
     decisions: list[Decision] = []
     for wait in waiting:
-        decision = _prompt_decision(wait, screen, person)
+        decision = _prompt_decision(wait, screen, person, schemas)
         if decision is not None:
             decisions.append(decision)
     return decisions
 
 
-def _prompt_decision(wait: Wait, screen: Screen, person: str) -> Decision | None:
+def _prompt_decision(
+    wait: Wait, screen: Screen, person: str, schemas: Mapping[str, Mapping[str, object]]
+) -> Decision | None:
     # This is printed even on a quiet screen: users must see what they decide.
     screen.print_line(f"⏸ {format_call(wait.name, wait.arguments)}", "bold yellow")
     if wait.kind == "schedule":
@@ -69,15 +76,17 @@ def _prompt_decision(wait: Wait, screen: Screen, person: str) -> Decision | None
     kind = _VerbType(verbs, _ALIASES.get(wait.kind, {}))
     discard_pending_input()  # what was typed before the call was shown cannot be a decision about it
     verb: str = click.prompt(f"  decide ({choices})", type=kind, err=True)
-    return _build_decision(_METHODS.get(verb, verb), wait, person)
+    # A call of an inner chat has a longer path. Its tool is not one of the tools with these names.
+    schema = schemas.get(wait.name) if len(wait.path) == 1 else None
+    return _build_decision(_METHODS.get(verb, verb), wait, person, schema or {})
 
 
-def _build_decision(verb: str, wait: Wait, person: str) -> Decision | None:
+def _build_decision(verb: str, wait: Wait, person: str, schema: Mapping[str, object]) -> Decision | None:
     if verb == "later":
         return None
     options: dict[str, object] = {"by": person}
     if verb == "edit":
-        verb, options["arguments"] = "approve", _prompt_arguments(wait)
+        verb, options["arguments"] = "approve", _prompt_arguments(wait, schema)
     text = [_prompt_line(_QUESTIONS[verb])] if verb in _QUESTIONS else []
 
     def decide(messages: Messages) -> None:
@@ -103,15 +112,23 @@ def apply_decisions(decisions: Sequence[Decision], messages: Messages, screen: S
             screen.print_line(f"  {error.args[0]}", "red")  # the call was removed from the session
 
 
-def _prompt_arguments(wait: Wait) -> dict[str, object]:
+def _prompt_arguments(wait: Wait, schema: Mapping[str, object]) -> dict[str, object]:
     arguments = dict(wait.arguments)
     for name, value in wait.arguments.items():
         # Printable text is edited unchanged. Text with line breaks or invisible characters is edited as JSON.
         is_plain = isinstance(value, str) and value.isprintable() and not has_invisible(value)
         shown = str(value) if is_plain else format_value(value)
-        kind = _ValueType(value, shown, is_plain=is_plain)
+        kind = _ValueType(name, value, shown, _build_checker(schema, name), is_plain=is_plain)
         arguments[name] = click.prompt(f"  {format_value(name)[1:-1]}", default=shown, type=kind, err=True)
     return arguments
+
+
+def _build_checker(schema: Mapping[str, object], name: str) -> SchemaChecker | None:
+    """Return a checker for one argument, or None if the schema has references that another part of it defines."""
+    properties = cast("Mapping[str, object]", schema.get("properties", {}))
+    with suppress(UsageError):
+        return SchemaChecker({"properties": {name: properties.get(name, True)}, "$defs": schema.get("$defs", {})})
+    return None
 
 
 def _prompt_line(question: str) -> str:
@@ -140,34 +157,49 @@ class _ValueType(click.ParamType[object]):
     """Click parameter type for a new value of a call argument. The value must have the same JSON type as the original.
 
     Args:
+        argument: name of the argument.
         original: current value, which is returned if the user does not change the shown text.
         shown: the shown text.
+        checker: checker of the argument's JSON Schema, or None.
         is_plain: whether the user types plain text, because `original` is text; otherwise the user types JSON.
     """
 
     name = "value"
 
-    def __init__(self, original: object, shown: str, *, is_plain: bool) -> None:
+    def __init__(
+        self, argument: str, original: object, shown: str, checker: SchemaChecker | None, *, is_plain: bool
+    ) -> None:
+        self.argument = argument
         self.original = original
         self.shown = shown
+        self.checker = checker
         self.is_plain = is_plain
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> object:
         if value == self.shown:
             return self.original
-        if self.is_plain and value == '""':
-            return ""  # click reads an empty line as the unchanged value
-        if self.is_plain:
-            return value
-        try:
-            parsed = cast("object", json.loads(value))
-        except (ValueError, RecursionError):
-            parsed = value
-        if isinstance(self.original, str):
-            return parsed if isinstance(parsed, str) else value
+        parsed = self._parse(value)
         if self.original is not None and _json_type(parsed) != _json_type(self.original):
             self.fail(f"this must be {_json_type(self.original)}, such as {self.shown[:60]}, not {value!r}", param, ctx)
+        problems = self._find_problems(parsed)
+        if problems and self.original is None and not self._find_problems(value):
+            return value  # a text without quotation marks
+        if problems:
+            self.fail(f"the tool does not accept this: {'; '.join(problems)}", param, ctx)
         return parsed
+
+    def _parse(self, value: str) -> object:
+        if self.is_plain:
+            return "" if value == '""' else value  # click reads an empty line as the unchanged value
+        try:
+            parsed = loads(value)
+        except (ValueError, RecursionError):
+            return value
+        is_other_type = isinstance(self.original, str) and not isinstance(parsed, str)
+        return value if is_other_type or not is_finite(parsed) else parsed
+
+    def _find_problems(self, value: object) -> list[str]:
+        return [] if self.checker is None else self.checker.problems({self.argument: value})
 
 
 def _json_type(value: object) -> str:

@@ -16,20 +16,71 @@ from chat_terminal.models import COMPLETIONS, LOCAL
 
 KEY_USAGE: Final = (
     "a key is never an argument. Type or pipe it: chat keys set VENDOR; "
-    "the other commands are chat keys list, chat keys remove VENDOR and chat keys path"
+    "the other commands are chat keys list, chat keys remove VENDOR and chat keys path. "
+    'A question about keys must be in quotes: chat "…"'
 )
 """Error message about keys. It repeats no argument, because an argument may be a key."""
 
+_KEY_IN_QUESTION: Final = (
+    "the text seems to contain an API key, so it was not sent. Type or pipe a key only for chat keys set VENDOR; "
+    "to send this text nevertheless, pipe it"
+)
 _SIMILARITY: Final = 0.75
-_KEY: Final = re.compile(r"(?=.*\d)[!-~]{16,}")
-"""Text that may be an API key."""
+_SENTENCE_LENGTH: Final = 4
+"""Number of words from which a text that begins with the name of a command is a sentence."""
+_VENDOR_KEY: Final = re.compile(
+    r"(?<![\w-])(?:sk-[\w-]*?|(?:gsk|hf|r8|csk|fw|tgp)_|(?:xai|pplx|nvapi)-|AIza|AKIA)(?=\w*\d)(?=\w*[A-Za-z])\w{16,}",
+    re.ASCII,
+)
+"""API key that begins like the keys of a vendor."""
+_KEY: Final = re.compile(r"(?=.*\d)[\w+.-]{16,}", re.ASCII)
+"""Text that may be an API key if the words before it are about keys."""
+_SEPARATORS: Final = re.compile(r"[\s=:;,?!\"'`()]+|(?<=api)[_-](?=key)")
+_KEY_COMMANDS: Final = frozenset({"set", "list", "remove", "path"})
 _OPTIONS: Final = {"help": "--help", "version": "--version"}
+
+
+def require_no_key(words: Sequence[str]) -> None:
+    """Raise an error if a text for a model seems to contain an API key, or looks like a command that stores one.
+
+    Args:
+        words: arguments of the command line, without options.
+
+    Raises:
+        click.UsageError: the text must not be sent. The error does not repeat it.
+    """
+    if _VENDOR_KEY.search(" ".join(words)):
+        raise click.UsageError(_KEY_IN_QUESTION)
+    parts = list(filter(None, _SEPARATORS.split(" ".join(words).lower())))
+    places = [place for place, part in enumerate(parts) if get_close_matches(part, ["keys", "key"], 1, _SIMILARITY)]
+    if any(_KEY.fullmatch(part) for place in places for part in parts[place + 1 : place + 4]):
+        raise click.UsageError(KEY_USAGE)
+    place = next(iter(places), len(parts))
+    if place > 1 or len(words) == 1:  # one argument is a question in quotes
+        return
+    before, after = set(parts[:place]), set(parts[place + 1 : place + 2])
+    is_short = len(parts) < _SENTENCE_LENGTH and (before | after) & _KEY_COMMANDS
+    if (before | after) & ({*installed()} - {LOCAL, COMPLETIONS}) or "set" in after or is_short:
+        raise click.UsageError(KEY_USAGE)
+
+
+def is_sentence(words: Sequence[str], command: click.Command) -> bool:
+    """Return whether a text that begins with the name of a command is a question and does not call the command.
+
+    Args:
+        words: arguments of the command line. The first one is the name of the command.
+        command: the command.
+    """
+    plain = _words_before_options(words)
+    if len(plain) < _SENTENCE_LENGTH or (isinstance(command, click.Group) and plain[1] in command.commands):
+        return False
+    return not accepts_arguments(plain[1:], command)
 
 
 def require_question(words: Sequence[str], commands: Mapping[str, click.Command]) -> None:
     """Raise an error if the words look like a misspelled command and not like a question.
 
-    A command with a key as an argument is refused, so that the key is neither sent nor stored. A single word that is
+    A command with a key as an argument is refused. A single word that is
     similar to a command is refused. So are two words that are similar to a command with its argument, and a word that
     is similar to a command group and is followed by one of the group's commands.
 
@@ -38,13 +89,12 @@ def require_question(words: Sequence[str], commands: Mapping[str, click.Command]
         commands: commands by name.
 
     Raises:
-        click.UsageError: the first word is probably a misspelled command.
+        click.UsageError: the first word is probably a misspelled command, or an argument may be a key.
     """
-    plain = list(takewhile(lambda word: not word.startswith("-"), words))
+    plain = _words_before_options(words)
     if not plain:
         return
-    if _contains_key(plain, commands.get("keys")):
-        raise click.UsageError(KEY_USAGE)
+    require_no_key(plain)
     found = _OPTIONS.get(plain[0].lower()) if len(plain) == 1 else None
     if found is None:
         found = next(iter(get_close_matches(plain[0].lower(), commands, 1, _SIMILARITY)), None)
@@ -70,20 +120,8 @@ def accepts_arguments(words: Sequence[str], command: click.Command) -> bool:
     return -1 in counts or len(words) <= sum(counts)
 
 
-def _contains_key(words: Sequence[str], keys: click.Command | None) -> bool:
-    """Return whether the words look like a command that stores an API key."""
-    lower = [word.lower() for word in words[:4]]
-    similar = [bool(get_close_matches(word, ["keys", "key"], 1, _SIMILARITY)) for word in lower[:2]]
-    place = similar.index(True) if True in similar else None
-    if place is None or not isinstance(keys, click.Group):
-        return False
-    vendors = {*installed()} - {LOCAL, COMPLETIONS}
-    before, after = lower[:place], lower[place + 1 :]
-    return (
-        not vendors.isdisjoint(before + after)
-        or not keys.commands.keys().isdisjoint(before + after[:1])
-        or any(_KEY.fullmatch(word) for word in words[place + 1 :])
-    )
+def _words_before_options(words: Sequence[str]) -> list[str]:
+    return list(takewhile(lambda word: not word.startswith("-"), words))
 
 
 def _continues_command(words: Sequence[str], command: click.Command, commands: Mapping[str, click.Command]) -> bool:

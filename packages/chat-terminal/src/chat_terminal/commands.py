@@ -18,7 +18,7 @@ from chat_core.messages import Content
 from chat_store import UnknownConversationError
 
 from chat_terminal import vendor_commands
-from chat_terminal.command_words import KEY_USAGE, accepts_arguments, require_question
+from chat_terminal.command_words import KEY_USAGE, accepts_arguments, is_sentence, require_no_key, require_question
 from chat_terminal.dialog import Dialog
 from chat_terminal.inputs import build_parts, decode_question, read_piped_input
 from chat_terminal.model_options import add_model_options, build_runner, choose_system_prompt, resolve_settings
@@ -43,9 +43,10 @@ class QuestionGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Implement `click.Group.resolve_command`: return the named command, or `ask` with all arguments."""
-        if args and args[0] in self.commands:
+        if args and args[0] in self.commands and not is_sentence(args, self.commands[args[0]]):
             return super().resolve_command(ctx, args)
-        require_question(args, self.commands)
+        if args and args[0] not in self.commands:
+            require_question(args, self.commands)
         return "ask", self.commands["ask"], args
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -200,6 +201,7 @@ def ask(
     if params and template is None:
         msg = "-p sets the value of a placeholder in a template: add --template NAME"
         raise click.UsageError(msg)
+    require_no_key(words)
     words = (decode_question(" ".join(words)),)
     used = load_template(template)
     piped = read_piped_input(sys.stdin)

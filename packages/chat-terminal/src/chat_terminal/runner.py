@@ -117,8 +117,10 @@ class Runner:
             if wait not in allowed:
                 decider = wait.of if self.may_decide(principal, wait) else wait.owner
                 self.screen.print_progress(f"⏸ {format_call(wait.name, wait.arguments)}: only {decider} may decide")
+        declared = [definition.declaration for scope in self.scopes for definition in scope.definitions()]
+        schemas = {declaration.name: declaration.parameters for declaration in declared}
         with redirect_to_terminal():
-            return prompt_decisions(allowed, self.screen, self.person)
+            return prompt_decisions(allowed, self.screen, self.person, schemas)
 
     def build_chat(self) -> StreamingChat[Answer, Paused]:
         """Return a chat with the model, the options and the tools of this runner."""

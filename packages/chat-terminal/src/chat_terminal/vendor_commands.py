@@ -14,6 +14,7 @@ from chat_core import ChatBuilder, UsageError
 from chat_core.models import installed
 from chat_core.wire.connection import MissingKeyError
 
+from chat_terminal.command_words import require_no_key
 from chat_terminal.inputs import read_piped_input
 from chat_terminal.keys import KeyFile
 from chat_terminal.models import COMPLETIONS, LOCAL, build_embedder
@@ -125,6 +126,7 @@ def embed(*, words: tuple[str, ...], model: str) -> int:
         words: words of the text. Without words, the piped input is the text.
         model: name of the embedding model.
     """
+    require_no_key(words)
     text = " ".join(words) or read_piped_input(sys.stdin)
     if not text:
         msg = 'there is no text: chat embed --model VENDOR:NAME "a text", or pipe it'
