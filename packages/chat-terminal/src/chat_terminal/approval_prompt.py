@@ -13,6 +13,7 @@ from chat_core.json import is_finite, loads
 from chat_core.tools import SchemaChecker
 
 from chat_terminal.controlling_terminal import discard_pending_input
+from chat_terminal.line_editing import prompt_value
 from chat_terminal.screen import Screen, format_call, format_value
 
 Decision = Callable[[Messages], None]
@@ -75,7 +76,7 @@ def _prompt_decision(
     choices = ", ".join([f"[{verb[0]}]{verb[1:]}" for verb in verbs])
     kind = _VerbType(verbs, _ALIASES.get(wait.kind, {}))
     discard_pending_input()  # what was typed before the call was shown cannot be a decision about it
-    verb: str = click.prompt(f"  decide ({choices})", type=kind, err=True)
+    verb = cast("str", prompt_value(f"  decide ({choices})", type=kind))
     # A call of an inner chat has a longer path. Its tool is not one of the tools with these names.
     schema = schemas.get(wait.name) if len(wait.path) == 1 else None
     return _build_decision(_METHODS.get(verb, verb), wait, person, schema or {})
@@ -119,7 +120,7 @@ def _prompt_arguments(wait: Wait, schema: Mapping[str, object]) -> dict[str, obj
         is_plain = isinstance(value, str) and value.isprintable() and not has_invisible(value)
         shown = str(value) if is_plain else format_value(value)
         kind = _ValueType(name, value, shown, _build_checker(schema, name), is_plain=is_plain)
-        arguments[name] = click.prompt(f"  {format_value(name)[1:-1]}", default=shown, type=kind, err=True)
+        arguments[name] = prompt_value(f"  {format_value(name)[1:-1]}", default=shown, type=kind)
     return arguments
 
 
@@ -132,8 +133,7 @@ def _build_checker(schema: Mapping[str, object], name: str) -> SchemaChecker | N
 
 
 def _prompt_line(question: str) -> str:
-    answer: str = click.prompt(question, default="", show_default=False, err=True)
-    return answer
+    return cast("str", prompt_value(question, default="", show_default=False))
 
 
 class _VerbType(click.ParamType[str]):

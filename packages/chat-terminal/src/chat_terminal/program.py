@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -18,9 +19,20 @@ from chat_terminal.screen import replace_control_characters
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the `chat` command and exit the process.
 
-    Exit codes: 0 answered, 1 failed, 2 usage error, 3 a call waits for a decision, 130 ctrl-C.
+    Exit codes: 0 answered, 1 failed, 2 usage error, 3 a call waits for a decision, 130 ctrl-C, 143 SIGTERM.
     """
-    sys.exit(_run(argv))
+    terminated: list[int] = []
+
+    def terminate(number: int, _frame: object) -> None:
+        terminated.append(128 + number)
+        signal.raise_signal(signal.SIGINT)  # end like after ctrl-C: release the session and reset the terminal
+
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        code = _run(argv)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    sys.exit(terminated[0] if terminated else code)
 
 
 def _run(argv: Sequence[str] | None) -> int:

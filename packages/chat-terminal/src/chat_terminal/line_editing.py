@@ -1,0 +1,42 @@
+"""Prompts on the terminal, with line editing if Python has `readline` and both streams are the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import cast
+
+import click
+
+
+def enable_line_editing() -> bool:
+    """Let `input()` edit lines, with arrow keys for example, and return whether it can.
+
+    Lines are not added to the history, because they may be decisions. `remember_line()` adds one.
+    """
+    with suppress(ImportError, OSError, ValueError):  # a Python without readline; a stream without a descriptor
+        import readline  # noqa: PLC0415 - does not exist on Windows
+
+        readline.set_auto_history(False)
+        return sys.stdin.isatty() and sys.stdout.isatty() and (sys.stdin.fileno(), sys.stdout.fileno()) == (0, 1)
+    return False
+
+
+def remember_line(text: str) -> None:
+    """Add a text to the history of this process, in which the arrow keys move. Texts of several lines are not added."""
+    if text.isprintable() and enable_line_editing():
+        import readline  # noqa: PLC0415 - as above
+
+        readline.add_history(text)
+
+
+def prompt_value(question: str, **options: object) -> object:
+    """Prompt for a value with Click. The prompt is on standard error if standard output is no terminal.
+
+    Args:
+        question: text of the prompt.
+        **options: other arguments of `click.prompt()`.
+    """
+    prompt = cast("Callable[..., object]", click.prompt)
+    return prompt(question, err=not enable_line_editing(), **options)  # lines on standard error cannot be edited

@@ -1,0 +1,188 @@
+"""Line editing in a real terminal."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, final
+
+import pytest
+from chat_terminal.line_editing import enable_line_editing, prompt_value, remember_line
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo terminals")
+SECONDS = 60.0
+LEFT, UP, HOME, END_OF_INPUT = "\x1b[D", "\x1b[A", "\x01", "\x04"
+START = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "chat_terminal", *sys.argv[1:]])
+"""
+
+
+@final
+class Terminal:
+    """The command in a terminal of its own, and its user."""
+
+    def __init__(self, *words: str, environment: dict[str, str] | None = None) -> None:
+        self._user, self._program = os.openpty()
+        self.process: subprocess.Popen[bytes] = subprocess.Popen(
+            [sys.executable, "-c", START, *words],
+            stdin=self._program,
+            stdout=self._program,
+            stderr=self._program,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm", "INPUTRC": "/dev/null", **(environment or {})},
+        )
+        self._seen = ""
+
+    def until(self, text: str) -> str:
+        """Read until a text is on the screen, and return what was read since the last call."""
+        deadline = time.monotonic() + SECONDS
+        while text not in self._seen:
+            ready, _, _ = select.select([self._user], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"{text!r} never came:\n{self._seen}"
+            self._seen += os.read(self._user, 65536).decode(errors="replace")
+        seen, _, self._seen = self._seen.partition(text)
+        return seen + text
+
+    def type(self, text: str) -> None:
+        os.write(self._user, text.encode())
+
+    def say(self, text: str, answer: str) -> None:
+        """Type a text at the prompt, and read the answer and the next prompt."""
+        self.type(text)
+        self.until(answer)
+        self.until("> ")
+
+    @property
+    def edits(self) -> bool:
+        """Whether a program edits the line, and not the terminal."""
+        return not termios.tcgetattr(self._program)[3] & termios.ICANON
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._user)
+        os.close(self._program)
+
+
+@contextmanager
+def terminal(*words: str, environment: dict[str, str] | None = None) -> Generator[Terminal]:
+    started = Terminal(*words, environment=environment)
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+def questions(chat: Any) -> list[str]:
+    """Return the user's messages of the last session."""
+    lines = chat("show").out.splitlines()
+    return [line.strip() for before, line in pairwise(lines) if before == "user:"]
+
+
+def test_keys_edit_the_line_and_recall_messages(chat: Any, user_dir: Any) -> None:
+    with terminal("talk", *user_dir.talker) as user:
+        user.until("> ")
+        user.say(f"a rive{LEFT}{LEFT}\x08{HOME}Name \x05r\n", "Loire.")
+        user.say(f"{UP}?\n", "Seine.")
+        user.type(END_OF_INPUT)
+        assert user.process.wait(SECONDS) == 0
+    assert questions(chat) == ["Name a rver", "Name a rver?"]
+
+
+def test_continued_session_recalls_its_messages_but_no_decisions(chat: Any, user_dir: Any) -> None:
+    with terminal("talk", *user_dir.payer) as user:
+        user.until("> ")
+        user.type("Pay Bo.\n")
+        user.until("[l]ater): ")
+        user.say("yes\n", "It is done.")
+        user.say(f"{UP}\n", "Anything else?")
+        user.type(END_OF_INPUT)
+        assert user.process.wait(SECONDS) == 0
+    with terminal("talk", "-c", *user_dir.talker) as user:
+        user.until("> ")
+        user.type(f"{UP}{UP}{UP}")
+        user.until("Pay Bo.")
+        user.type("\x03")
+        assert user.process.wait(SECONDS) == 130
+    assert questions(chat) == ["Pay Bo.", "Pay Bo."]
+
+
+def test_a_line_with_a_key_is_neither_sent_nor_recalled(chat: Any, user_dir: Any) -> None:
+    with terminal("talk", *user_dir.talker) as user:
+        user.until("> ")
+        user.say("keys set openai sk-proj-abcdefgh01234567\n", "not sent")
+        user.say(f"{UP}Hi.\n", "Loire.")
+        user.type(END_OF_INPUT)
+        assert user.process.wait(SECONDS) == 0
+    assert questions(chat) == ["Hi."]
+
+
+def test_a_line_at_the_prompt_has_no_limit_and_pasted_lines_are_sent(chat: Any, user_dir: Any) -> None:
+    with terminal("talk", *user_dir.talker) as user:
+        user.until("> ")
+        user.say(f"{'x' * 5000}\n", "Loire.")
+        user.say("two\nthree\n", "Seine.")
+        user.type(END_OF_INPUT)
+        assert user.process.wait(SECONDS) == 0
+    shown = chat("show").out
+    assert "x" * 5000 in shown
+    assert "  two\n  three\n" in shown
+
+
+def test_an_argument_is_edited_with_the_keys_and_checked_at_once(user_dir: Any) -> None:
+    with terminal("Pay", "Bo.", *user_dir.payer) as user:
+        user.until("[l]ater): ")
+        user.type("edit\n")
+        user.until("to [Bo]: ")
+        user.type(f"Mia{LEFT}r\n")
+        user.until("cents [500]: ")
+        user.type("2.5\n")
+        user.until("cents: 2.5 is not of type 'integer'")
+        user.type("300\n")
+        assert user.process.wait(SECONDS) == 0
+    assert user_dir.paid == ["300 cents to Mira"]
+
+
+def test_without_readline_the_terminal_edits_the_line(chat: Any, user_dir: Any) -> None:
+    (user_dir.folder / "readline.py").write_text("raise ImportError")
+    with terminal("talk", *user_dir.talker, environment={"PYTHONPATH": str(user_dir.folder)}) as user:
+        user.until("> ")
+        assert not user.edits
+        user.say(f"Hi{LEFT}.\n", "Loire.")
+        user.type(END_OF_INPUT)
+        assert user.process.wait(SECONDS) == 0
+    assert questions(chat) == ["Hi."]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_at_the_prompt_resets_the_terminal(user_dir: Any, number: signal.Signals) -> None:
+    with terminal("talk", *user_dir.talker) as user:
+        user.until("> ")
+        while not user.edits:
+            os.sched_yield()
+        user.process.send_signal(number)
+        assert user.process.wait(SECONDS) == 128 + number
+        assert not user.edits
+
+
+def test_other_streams_are_not_edited(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    read, write = os.pipe()
+    with open(read) as stdin, open(write, "w") as typed:  # noqa: PTH123 - these are descriptors
+        monkeypatch.setattr(sys, "stdin", stdin)
+        remember_line("not remembered")
+        typed.write("Bo\n")
+        typed.flush()
+
+        assert not enable_line_editing()
+        assert prompt_value("to", default="Al") == "Bo"
+    assert capsys.readouterr().err == "to [Al]: "
