@@ -248,6 +248,19 @@ def test_argument_of_an_inner_call_is_not_checked_against_the_schema_of_an_outer
     assert "does not accept" not in said("e\n\n2.5\n", messages, (inner,), schemas={"pay": outer})
 
 
+@pytest.mark.parametrize(
+    ("typed", "to", "reason"),
+    [("e\nM\x1b[Da\x1bOAx\n\n", "Max", None), ("n\nnot\x1b[3~ now\n", "Bo", "not now")],
+)
+def test_keys_that_the_terminal_does_not_handle_are_no_part_of_a_text(typed: str, to: str, reason: str | None) -> None:
+    messages, outcome = paused(RequireApproval())
+    said(typed, messages, outcome.waiting)
+
+    tool = messages.tool("call_1")
+    assert tool.effective_arguments["to"] == to
+    assert (tool.status.reason if isinstance(tool.status, Rejected) else None) == reason
+
+
 def test_two_quotation_marks_make_a_text_empty() -> None:
     messages, outcome = paused(RequireApproval())
     said('e\n""\n\n', messages, outcome.waiting)

@@ -123,6 +123,15 @@ def test_key_in_a_question_is_not_sent(chat: Any, command: tuple[str, ...], ques
         assert "SECRET" not in ended.out + ended.err
 
 
+@pytest.mark.parametrize("option", [("--system",), ("--template", "any", "-p", "name")])
+def test_key_in_an_option_is_not_sent(chat: Any, option: tuple[str, ...]) -> None:
+    ended = chat("Hello?", *option, "use sk-proj-SECRETabcdefgh0123456789")
+
+    assert ended.code == 2
+    assert "not sent" in ended.err
+    assert "SECRET" not in ended.err
+
+
 @pytest.mark.parametrize(
     "question",
     [

@@ -9,7 +9,6 @@ import json
 import sys
 from typing import Any
 
-import anyio
 import pytest
 from chat_core import Messages, NamedTool
 from chat_terminal.sessions import Sessions
@@ -164,37 +163,6 @@ def test_resume_exits_with_code_3_if_a_call_still_waits(chat: Any, user_dir: Any
     assert user_dir.paid == []
 
 
-def test_forget_deletes_the_session(chat: Any, user_dir: Any) -> None:
-    chat("Name a river.", "--session", "rivers", *user_dir.talker)
-
-    assert chat("forget", "rivers").code == ANSWERED
-    assert chat("sessions").out == ""
-    assert chat("show", "rivers").code == MISUSED
-
-
-def test_sessions_json_prints_one_line_per_session(chat: Any, user_dir: Any) -> None:
-    chat("Name a river.", "--session", "rivers", *user_dir.talker)
-
-    (line,) = chat("sessions", "--json").out.splitlines()
-    assert json.loads(line)["title"] == "Name a river."
-
-
-def test_sessions_marks_a_session_that_can_be_resumed(chat: Any, user_dir: Any) -> None:
-    sessions = Sessions(user_dir.folder / "state" / "chats.db")
-    for name in ("crashed", "answered"):
-        sessions.record_use(name, "rivers", {})
-
-    async def store_unanswered_question() -> None:
-        async with sessions.store() as store:
-            await store.create(Messages.from_user("Name a river."), id="crashed")
-
-    anyio.run(store_unanswered_question)
-
-    assert [line.endswith("rivers  ↻") for line in chat("sessions").out.splitlines()] == [False, True]
-    rows = [json.loads(line) for line in chat("sessions", "--json").out.splitlines()]
-    assert [row["unfinished"] for row in rows] == [False, True]
-
-
 @pytest.mark.parametrize("command", ["show", "resume", "-c"])
 def test_command_for_the_last_session_without_sessions_is_a_usage_error(chat: Any, command: str) -> None:
     ended = chat(command, *(["hello"] if command == "-c" else []))
@@ -206,24 +174,6 @@ def test_command_for_the_last_session_without_sessions_is_a_usage_error(chat: An
 def test_version_and_help_are_printed(chat: Any) -> None:
     assert chat("--version").out.startswith("chat, version ")
     assert "Ask a model" in chat("--help").out
-
-
-def test_store_option_is_accepted_before_or_after_the_command(chat: Any, user_dir: Any) -> None:
-    other = str(user_dir.folder / "other.db")
-    chat("--store", other, "Name a river.", *user_dir.talker)
-    chat("Name a hill.", "--store", other, *user_dir.talker)
-
-    for words in (("--store", other, "sessions"), (f"--store={other}", "sessions"), ("sessions", "--store", other)):
-        assert len(chat(*words).out.splitlines()) == 2
-    assert chat("sessions").out == ""
-
-
-def test_session_without_a_stored_conversation_can_be_forgotten(chat: Any, user_dir: Any) -> None:
-    Sessions(user_dir.folder / "state" / "chats.db").record_use("ghost", "nothing", {})
-
-    assert chat("show", "ghost").code == FAILED
-    assert chat("forget", "ghost").code == ANSWERED
-    assert chat("sessions").out == ""
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[2J", "caf\udce9"])

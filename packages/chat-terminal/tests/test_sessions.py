@@ -90,3 +90,12 @@ def test_a_file_that_is_not_a_database_is_named(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=r"the sessions in .*notes\.txt cannot be read or written: file is not"):
             use()
     assert path.read_text().startswith("Buy bread.")
+
+
+def test_a_directory_that_cannot_be_created_is_an_error_with_the_option(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("Buy bread.")
+    sessions = Sessions(tmp_path / "notes.txt" / "chats.db")
+
+    for use in (sessions.list_all, sessions.store):
+        with pytest.raises(OSError, match=r"the sessions in .*chats\.db cannot be read or written.*--store"):
+            use()

@@ -13,7 +13,7 @@ from chat_core.json import is_finite, loads
 from chat_core.tools import SchemaChecker
 
 from chat_terminal.controlling_terminal import discard_pending_input
-from chat_terminal.line_editing import prompt_value
+from chat_terminal.line_editing import prompt_value, remove_key_sequences
 from chat_terminal.screen import Screen, format_call, format_value
 
 Decision = Callable[[Messages], None]
@@ -133,7 +133,7 @@ def _build_checker(schema: Mapping[str, object], name: str) -> SchemaChecker | N
 
 
 def _prompt_line(question: str) -> str:
-    return cast("str", prompt_value(question, default="", show_default=False))
+    return remove_key_sequences(cast("str", prompt_value(question, default="", show_default=False)))
 
 
 class _VerbType(click.ParamType[str]):
@@ -178,6 +178,7 @@ class _ValueType(click.ParamType[object]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> object:
         if value == self.shown:
             return self.original
+        value = remove_key_sequences(value)
         parsed = self._parse(value)
         if self.original is not None and _json_type(parsed) != _json_type(self.original):
             self.fail(f"this must be {_json_type(self.original)}, such as {self.shown[:60]}, not {value!r}", param, ctx)

@@ -5,26 +5,22 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections import Counter
-from collections.abc import Container, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
-import anyio
 import click
 from chat_core import Paused, PendingToolsError, StructuredResponse
-from chat_core.messages import Content
-from chat_store import UnknownConversationError
 
-from chat_terminal import vendor_commands
+from chat_terminal import session_commands, vendor_commands
 from chat_terminal.command_words import KEY_USAGE, accepts_arguments, is_sentence, require_no_key, require_question
 from chat_terminal.dialog import Dialog
 from chat_terminal.inputs import build_parts, decode_question, read_piped_input
 from chat_terminal.model_options import add_model_options, build_runner, choose_system_prompt, resolve_settings
 from chat_terminal.runner import Outcome, format_failure, format_outcome
-from chat_terminal.screen import format_call, replace_control_characters
-from chat_terminal.session_texts import find_sessions, format_content
+from chat_terminal.screen import format_call
+from chat_terminal.session_commands import STORE_OPTION
 from chat_terminal.sessions import Session, Sessions
 from chat_terminal.templates import load_template, templates
 
@@ -112,20 +108,16 @@ def _split_group_options(args: list[str]) -> tuple[list[str], list[str]]:
     return args[:count], args[count:]
 
 
-def _use_store(ctx: click.Context, _param: click.Parameter, store: Path | None) -> None:
-    """Make the current command use the session file that `--store` names (Click callback)."""
-    if store is not None:
-        ctx.obj = Sessions(store)
+def _refuse_key(_ctx: click.Context, _param: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - a text or pairs
+    """Raise an error if the value of an option that is sent to the model seems to contain an API key."""
+    for text in [value] if isinstance(value, str) else [text for _, text in value or ()]:
+        require_no_key([text])
+    return value
 
 
-_STORE: Final = click.option(
-    "--store",
-    type=click.Path(dir_okay=False, path_type=Path),
-    expose_value=False,
-    callback=_use_store,
-    help="The file of the sessions.",
-)
-"""The option `--store` of every command, so that it can also follow the command's name."""
+_SYSTEM: Final = click.option("--system", "-s", callback=_refuse_key, help="System prompt of a new session.")
+_SESSION_NAME: Final = click.option("--session", help="Name of the session to continue or to create.")
+_CONTINUE: Final = click.option("--continue", "-c", "resume_last", is_flag=True, help="Continue the last session.")
 
 
 @click.group(
@@ -155,20 +147,28 @@ def chat(ctx: click.Context, store: Path | None) -> None:
     ctx.obj = Sessions(store or Path(click.get_app_dir("chat-core")) / "chats.db")
 
 
-for _command in vendor_commands.COMMANDS:
+for _command in (*vendor_commands.COMMANDS, *session_commands.COMMANDS, templates):
     chat.add_command(_command)
-chat.add_command(templates)
 
 
 @chat.command(help="Ask a question. Piped input and files are placed before it.")
-@_STORE
+@STORE_OPTION
 @click.argument("words", nargs=-1)
 @click.option("--file", "-f", "files", multiple=True, type=click.Path(path_type=Path), help="Attach a file.")
-@click.option("--system", "-s", help="System prompt of a new session.")
+@_SYSTEM
 @click.option("--template", metavar="NAME", help="Use a prompt template; `chat templates` lists them.")
-@click.option("--param", "-p", "params", nargs=2, multiple=True, metavar="NAME VALUE", help="Value of a placeholder.")
-@click.option("--session", help="Name of the session to continue or to create.")
-@click.option("--continue", "-c", "resume_last", is_flag=True, help="Continue the last session.")
+@click.option(
+    "--param",
+    "-p",
+    "params",
+    nargs=2,
+    multiple=True,
+    metavar="NAME VALUE",
+    callback=_refuse_key,
+    help="Value of a placeholder.",
+)
+@_SESSION_NAME
+@_CONTINUE
 @add_model_options
 @click.pass_obj
 def ask(
@@ -227,10 +227,10 @@ def ask(
 
 
 @chat.command(help="Talk with the model. Type messages; a message interrupts the response. Ctrl-D ends the dialog.")
-@_STORE
-@click.option("--system", "-s", help="System prompt of a new session.")
-@click.option("--session", help="Name of the session to continue or to create.")
-@click.option("--continue", "-c", "resume_last", is_flag=True, help="Continue the last session.")
+@STORE_OPTION
+@_SYSTEM
+@_SESSION_NAME
+@_CONTINUE
 @add_model_options
 @click.pass_obj
 def talk(
@@ -272,7 +272,7 @@ def talk(
 
 
 @chat.command(help="Decide the waiting calls of a session and continue it. Default: the last session.")
-@_STORE
+@STORE_OPTION
 @click.argument("session", required=False)
 @add_model_options
 @click.pass_obj
@@ -299,107 +299,6 @@ def resume(sessions: Sessions, /, session: str | None, **model_options: object) 
         msg = f"calls of this session wait: --approve all applies to later calls only; decide them: chat resume {name}"
         raise click.ClickException(msg) from error
     return _print_outcome(known.id, outcome, as_json=bool(model_options["as_json"]))
-
-
-@chat.group(
-    "sessions",
-    help="List the sessions and their waiting calls, the last used session first.",
-    invoke_without_command=True,
-)
-@_STORE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-@click.pass_context
-def list_sessions(ctx: click.Context, /, *, as_json: bool) -> int:
-    """Print each session with its number of waiting tool calls, and return the exit code.
-
-    Args:
-        ctx: Click context. A subcommand runs instead.
-        as_json: whether to print one JSON object per session.
-    """
-    if ctx.invoked_subcommand is not None:
-        return ANSWERED
-    sessions = cast("Sessions", ctx.obj)
-    waiting, unfinished = anyio.run(_load_states, sessions)
-    for session in sessions.list_all():
-        count = waiting.get(session.id, 0)
-        if as_json:
-            row = {"id": session.id, "title": session.title, "used": session.last_used.isoformat(), "waiting": count}
-            row["unfinished"] = session.id in unfinished
-            click.echo(json.dumps(row, ensure_ascii=False))
-        else:
-            mark = f"  ⏸ {count}" if count else "  ↻" if session.id in unfinished else ""
-            click.echo(
-                replace_control_characters(
-                    f"{session.id:10} {session.last_used.astimezone():%Y-%m-%d %H:%M}  {session.title}{mark}"
-                )
-            )
-    return ANSWERED
-
-
-@list_sessions.command("search", help="List the sessions that contain a text, with the line that contains it.")
-@_STORE
-@click.argument("words", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-@click.pass_obj
-def search_sessions(sessions: Sessions, /, *, words: tuple[str, ...], as_json: bool) -> int:
-    """Print each session with a text or a call that contains the words, in any case, and return the exit code.
-
-    Args:
-        sessions: session file.
-        words: words to find. They must occur in this order, separated by one space.
-        as_json: whether to print one JSON object per session.
-    """
-    text = " ".join(words)
-    found = anyio.run(find_sessions, sessions, text)
-    if not found:
-        click.echo(f"No session contains {text!r}.", err=True)
-    for session, line in found:
-        if as_json:
-            click.echo(json.dumps({"id": session.id, "title": session.title, "line": line}, ensure_ascii=False))
-        else:
-            click.echo(replace_control_characters(f"{session.id:10} {line}"))
-    return ANSWERED
-
-
-@chat.command(help="Show a session. Default: the last session.")
-@_STORE
-@click.argument("session", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print the whole stored document.")
-@click.pass_obj
-def show(sessions: Sessions, /, session: str | None, *, as_json: bool) -> int:
-    """Print the conversation of a session, and return the exit code.
-
-    Args:
-        sessions: session file.
-        session: name of the session; None selects the last session.
-        as_json: whether to print the stored document.
-    """
-    name = (sessions.get(session) if session else sessions.last()).id
-    document, contents = anyio.run(_load_session, sessions, name)
-    if as_json:
-        click.echo(document)
-    for content in [] if as_json else contents:
-        click.echo(f"{content.role}:")
-        for line in format_content(content):
-            click.echo(f"  {replace_control_characters(line)}")
-    return ANSWERED
-
-
-@chat.command(help="Delete a session and its history.")
-@_STORE
-@click.argument("session")
-@click.pass_obj
-def forget(sessions: Sessions, /, session: str) -> int:
-    """Delete a session and its conversation, and return the exit code.
-
-    Args:
-        sessions: session file.
-        session: name of the session.
-    """
-    name = sessions.get(session).id
-    anyio.run(_delete_conversation, sessions, name)
-    sessions.remove(name)
-    return ANSWERED
 
 
 # --- Helpers ----------------------------------------------------------------------------------------------------------
@@ -459,23 +358,3 @@ def _print_outcome(session: str, outcome: Outcome, *, as_json: bool) -> int:
             click.echo(f"⏸ {format_call(wait.name, wait.arguments)} waits", err=True)
         _print_resume_command(session)
     return WAITS
-
-
-async def _load_states(sessions: Sessions) -> tuple[Mapping[str, int], Container[str]]:
-    """Return the numbers of waiting calls by session, and the sessions that a run can continue, as after a crash."""
-    async with sessions.store() as store:
-        waiting = Counter(waiting.conversation for waiting in await store.waiting())
-        return waiting, {due.conversation for due in await store.due()}
-
-
-async def _load_session(sessions: Sessions, session: str) -> tuple[str, list[Content]]:
-    async with sessions.store() as store:
-        messages = (await store.load(session)).messages
-        return messages.to_json(), list(messages)
-
-
-async def _delete_conversation(sessions: Sessions, session: str) -> None:
-    # A session whose first run failed early has no stored conversation.
-    async with sessions.store() as store:
-        with suppress(UnknownConversationError):
-            await store.delete(session)

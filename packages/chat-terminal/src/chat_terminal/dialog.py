@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import select
 import sys
 from collections.abc import Sequence
@@ -19,15 +18,13 @@ from chat_store import UnknownConversationError
 
 from chat_terminal.approval_prompt import Decision, apply_decisions
 from chat_terminal.command_words import require_no_key
-from chat_terminal.line_editing import enable_line_editing, remember_line
+from chat_terminal.line_editing import enable_line_editing, remember_line, remove_key_sequences
 from chat_terminal.runner import Runner
 from chat_terminal.screen import Answer
 
 _READ_SIZE: Final = 65536
 _LINE_LIMIT: Final = 4095 if sys.platform == "linux" else 1023
 """Number of bytes after which a terminal drops the rest of a line. A line of this length may be incomplete."""
-_KEY_SEQUENCE: Final = re.compile(rb"\x1b(?:\[[0-9;]*[ -/]*[@-~]|O[A-Z])?")
-"""Escape sequence that a terminal sends for a key such as an arrow."""
 _MAX_QUEUED: Final = sys.maxsize
 """Maximum number of queued lines.
 
@@ -175,7 +172,7 @@ class Dialog:
             if len(line) >= _LINE_LIMIT:
                 self._refuse_long_line()
             else:
-                self._add_message(_KEY_SEQUENCE.sub(b"", line).decode(errors="replace"))
+                self._add_message(remove_key_sequences(line.decode(errors="replace")))
 
     def _add_message(self, line: str) -> None:
         """Add a line to the messages, unless it is blank or seems to contain an API key."""

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import cast
+from typing import Final, cast
 
 import click
+
+_KEY_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-9;]*[ -/]*[@-~]|O[A-Z])?")
+"""Escape sequence that a terminal sends for a key such as an arrow."""
+
+
+def remove_key_sequences(text: str) -> str:
+    """Return a typed text without the keys that a terminal without line editing passes on, such as arrows."""
+    return _KEY_SEQUENCE.sub("", text)
 
 
 def enable_line_editing() -> bool:

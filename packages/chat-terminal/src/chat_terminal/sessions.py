@@ -127,7 +127,13 @@ class Sessions:
             raise OSError(msg) from error
 
     def _prepare_path(self) -> Path:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not self._path.exists():
-            self._path.touch(mode=0o600)  # SQLite would create a file that other users can read
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._path.exists():
+                self._path.touch(mode=0o600)  # SQLite would create a file that other users can read
+        except OSError as error:
+            msg = (
+                f"the sessions in {self._path} cannot be read or written: {error.strerror}; choose a file with --store"
+            )
+            raise OSError(msg) from error
         return self._path
