@@ -123,6 +123,11 @@ async def test_with_vertex_sends_requests_to_the_project_and_location() -> None:
     assert transport.last.url.startswith(
         "https://aiplatform.googleapis.com/v1beta1/projects/my-project/locations/global/"
     )
+    for location in ("us", "eu"):
+        transport = await asked(ready().with_vertex("my-project", location).with_token("t"))
+        assert transport.last.url.startswith(
+            f"https://aiplatform.{location}.rep.googleapis.com/v1beta1/projects/my-project/locations/{location}/"
+        )
 
 
 async def test_a_model_name_may_contain_its_collection() -> None:

@@ -23,6 +23,8 @@ TOKEN = "secret-token"
     [
         ("global", "https://aiplatform.googleapis.com"),
         ("europe-west4", "https://europe-west4-aiplatform.googleapis.com"),
+        ("us", "https://aiplatform.us.rep.googleapis.com"),
+        ("eu", "https://aiplatform.eu.rep.googleapis.com"),
     ],
 )
 def test_the_url_of_an_account_contains_project_and_region(region: str, server: str) -> None:

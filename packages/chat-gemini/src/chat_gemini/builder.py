@@ -57,7 +57,7 @@ class _Configurable(AddressBuilder[Settings]):
 
         Args:
             project: id of the Google Cloud project.
-            location: region, such as `europe-west4`, or `global`.
+            location: region, such as `europe-west4`, multi-region, `us` or `eu`, or `global`.
 
         Raises:
             UsageError: the project or the location is malformed.

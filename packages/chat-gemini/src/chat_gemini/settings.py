@@ -24,6 +24,9 @@ BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
 VERTEX_BASE_URL_VARIABLE: Final = "GOOGLE_VERTEX_BASE_URL"
 """Environment variable of the base URL on Vertex AI without the API version, as in the Google Gen AI SDK."""
 
+MULTI_REGIONS: Final = frozenset({"us", "eu"})
+"""Locations of Vertex AI that span several regions and have servers of their own."""
+
 API_VERSION: Final = "/v1beta"
 
 KEY_HEADER: Final = "x-goog-api-key"
@@ -71,17 +74,24 @@ def endpoint_for(settings: Settings) -> Endpoint:
     if settings.base_url is not None:
         return Endpoint(settings.base_url, headers, settings.key)
     if settings.vertex is not None:
-        server, path = _vertex_url(*settings.vertex)
-        return Endpoint.from_environment(
-            VERTEX_BASE_URL_VARIABLE, f"{server}{path}", headers, settings.key, suffix=path
-        )
+        project, location = settings.vertex
+        path = f"/v1beta1/projects/{project}/locations/{location}/publishers/google"
+        url = f"{vertex_server(location)}{path}"
+        return Endpoint.from_environment(VERTEX_BASE_URL_VARIABLE, url, headers, settings.key, suffix=path)
     return Endpoint.from_environment(BASE_URL_VARIABLE, DEFAULT_BASE_URL, headers, settings.key, suffix=API_VERSION)
 
 
-def _vertex_url(project: str, location: str) -> tuple[str, str]:
-    """Return the URL of the server and the path of the models."""
-    host = "aiplatform.googleapis.com" if location == "global" else f"{location}-aiplatform.googleapis.com"
-    return f"https://{host}", f"/v1beta1/projects/{project}/locations/{location}/publishers/google"
+def vertex_server(location: str) -> str:
+    """Return the URL of the Vertex AI server for a location, without a path.
+
+    Args:
+        location: region, multi-region, or `global`.
+    """
+    if location == "global":
+        return "https://aiplatform.googleapis.com"
+    if location in MULTI_REGIONS:
+        return f"https://aiplatform.{location}.rep.googleapis.com"
+    return f"https://{location}-aiplatform.googleapis.com"
 
 
 def _key_from_environment(settings: Settings) -> str | None:

@@ -179,8 +179,8 @@ class VertexBuilder(_Models):
 
         Args:
             project: id of the Google Cloud project.
-            region: region, such as `europe-west4`, or `global`. Default: `VERTEX_REGION`, the variable of
-                the vendor's SDK (`GOOGLE_CLOUD_LOCATION` or `CLOUD_ML_REGION`), or `asia-south1`.
+            region: region, such as `europe-west4`, multi-region, `us` or `eu`, or `global`. Default: `VERTEX_REGION`,
+                the variable of the vendor's SDK (`GOOGLE_CLOUD_LOCATION` or `CLOUD_ML_REGION`), or `asia-south1`.
 
         Raises:
             UsageError: the project or the region is malformed.

@@ -13,6 +13,7 @@ from chat_core.transport.protocol import Transport
 from chat_core.wire.connection import ApiKey, naming_variable, read_environment, without_frames
 from chat_core.wire.endpoint import Endpoint
 from chat_gemini.builder import LOCATION, PROJECT
+from chat_gemini.settings import vertex_server
 
 from chat_vertex.credentials import Credentials, MetadataServer, credentials_from_file
 from chat_vertex.tokens import TokenSource
@@ -201,8 +202,7 @@ def _server_url(region: str, publisher: str) -> str:
         address = f"{endpoint.scheme}://{endpoint.host}{endpoint.path}"
         # The Anthropic SDK expects the version in the variable, the Google Gen AI SDK adds it.
         return address if publisher == "anthropic" else f"{address.removesuffix('/v1')}/v1"
-    host = "aiplatform.googleapis.com" if region == "global" else f"{region}-aiplatform.googleapis.com"
-    return f"https://{host}/v1"
+    return f"{vertex_server(region)}/v1"
 
 
 def _missing_project(variable: str) -> str:
