@@ -36,5 +36,23 @@ def test_abilities_are_derived_from_the_model_name(
     assert (known.max_tokens, known.budget, known.adaptive, known.schemas) == (max_tokens, budget, adaptive, schemas)
 
 
+@pytest.mark.parametrize(
+    ("model", "limit"),
+    [
+        ("claude-3-7-sonnet-20250219", None),
+        ("claude-opus-4-20250514", 32_000),
+        ("us.anthropic.claude-opus-4-1-20250805-v1:0", 32_000),
+        ("claude-sonnet-4@20250514", 64_000),
+        ("claude-opus-4-5-20251101", 64_000),
+        ("anthropic/claude-haiku-4.5", 64_000),
+        ("claude-sonnet-4-6", 128_000),
+        ("claude-haiku-5-5", 128_000),
+        ("our-own-deployment", None),
+    ],
+)
+def test_the_output_limit_is_derived_from_the_model_name(model: str, limit: int | None) -> None:
+    assert abilities(model).output_limit == limit
+
+
 def test_an_unknown_model_name_supports_both_thinking_modes() -> None:
-    assert abilities("our-own-deployment") == replace(abilities("claude-opus-5"), budget=True)
+    assert abilities("our-own-deployment") == replace(abilities("claude-opus-5"), budget=True, output_limit=None)

@@ -67,6 +67,19 @@ def test_a_thinking_budget_is_added_to_the_default_max_tokens() -> None:
     assert sent["max_tokens"] == 26_000
 
 
+@pytest.mark.parametrize("model", ["claude-opus-4-1-20250805", "claude-opus-4@20250514"])
+def test_a_thinking_budget_and_the_default_max_tokens_stay_within_the_output_limit(model: str) -> None:
+    sent = {effort: body(model, reasoning=effort) for effort in ("medium", "high", "xhigh")}
+    assert [request["max_tokens"] for request in sent.values()] == [24_192, 32_000, 32_000]
+    assert [request["thinking"]["budget_tokens"] for request in sent.values()] == [8_192, 16_384, 24_000]
+    assert body(model, reasoning=31_000)["max_tokens"] == 32_000
+    with pytest.raises(UsageError, match=r"\(40000\) must be below max_tokens \(32000\).*: lower the budget"):
+        body(model, reasoning=40_000)
+    assert body(model, reasoning=40_000, max_tokens=64_000)["max_tokens"] == 64_000
+    larger = replace(Dialect.of(model), max_tokens=64_000)
+    assert body(dialect=larger, reasoning="high")["max_tokens"] == 64_000
+
+
 def test_chat_options_are_sent_under_the_field_names_of_the_api() -> None:
     sent = body(temperature=0.5, top_p=0.9, top_k=40, stop=("a", "b"))
     assert (sent["temperature"], sent["top_p"], sent["top_k"], sent["stop_sequences"]) == (0.5, 0.9, 40, ["a", "b"])

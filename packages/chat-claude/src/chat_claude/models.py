@@ -17,6 +17,9 @@ _FAMILY_FIRST: Final = re.compile(r"claude-[a-z]+-(\d{1,2})(?:[-.](\d{1,2}))?(?!
 _VERSION_FIRST: Final = re.compile(r"claude-(\d)(?:[-.](\d{1,2}))?-[a-z]+|claude-(?:v?[12]\b|instant)")
 
 ADAPTIVE_SINCE: Final = (4, 6)
+LIMIT_128K_SINCE: Final = (4, 6)
+LARGE_OPUS_SINCE: Final = (4, 5)
+LIMIT_KNOWN_SINCE: Final = (4, 0)
 NO_BUDGET_SINCE: Final = (4, 7)
 SCHEMAS_SINCE: Final = (4, 5)
 THINKING_SINCE: Final = (3, 7)
@@ -38,8 +41,11 @@ UNKNOWN: Final = (99, 0)
 class Abilities:
     """Capabilities of one Claude model.
 
+    Source of `output_limit`: https://platform.claude.com/docs/en/models/overview (2026-11-29).
+
     Attributes:
         max_tokens: default limit of output tokens.
+        output_limit: largest `max_tokens` that the API accepts. `None` if it is unknown, or if beta features raise it.
         budget: whether the model supports thinking with a token budget.
         adaptive: whether the model supports adaptive thinking, whose length the model chooses.
         schemas: whether the API can enforce an output schema.
@@ -47,6 +53,7 @@ class Abilities:
     """
 
     max_tokens: int
+    output_limit: int | None
     budget: bool
     adaptive: bool
     schemas: bool
@@ -65,11 +72,20 @@ def abilities(model: str) -> Abilities:
         max_tokens = DEFAULT_MAX_TOKENS
     return Abilities(
         max_tokens,
+        _output_limit(model, version),
         budget=THINKING_SINCE <= version < NO_BUDGET_SINCE or version == UNKNOWN,
         adaptive=version >= ADAPTIVE_SINCE,
         schemas=version >= SCHEMAS_SINCE or "opus-4-1" in model or "opus-4.1" in model,
         forced=version >= FORCED_TOOL_SINCE,
     )
+
+
+def _output_limit(model: str, version: tuple[int, int]) -> int | None:
+    if version < LIMIT_KNOWN_SINCE or version == UNKNOWN:
+        return None
+    if version >= LIMIT_128K_SINCE:
+        return 128_000
+    return 32_000 if "opus" in model and version < LARGE_OPUS_SINCE else 64_000
 
 
 def _parse_version(model: str) -> tuple[int, int]:

@@ -176,6 +176,7 @@ class Dialect:
         provider: provider name in errors and metadata; only opaque data with this name is sent.
         max_tokens: limit of output tokens for requests without `ChatOptions.max_tokens`, because the API requires a
             limit.
+        output_limit: largest limit of output tokens that the API accepts, or `None` if it is unknown.
         budget, adaptive: whether the model supports thinking with a token budget, and adaptive thinking.
         schemas: whether structured output is requested by schema; if not, as the arguments of a tool.
         forced: whether a tool call can be forced during adaptive thinking.
@@ -196,6 +197,7 @@ class Dialect:
     model: str
     provider: str = DEFAULT_PROVIDER
     max_tokens: int = 16_000
+    output_limit: int | None = None
     budget: bool = True
     adaptive: bool = True
     schemas: bool = True
@@ -234,6 +236,7 @@ class Dialect:
             model=model,
             provider=provider,
             max_tokens=known.max_tokens,
+            output_limit=known.output_limit,
             budget=known.budget,
             adaptive=known.adaptive,
             schemas=known.schemas,

@@ -33,7 +33,10 @@ BUDGETS: Final[Mapping[str, int]] = {
     "high": 16_384,
     "xhigh": 32_768,
 }
-"""Thinking budgets in tokens by effort, for models without adaptive thinking."""
+"""Thinking budgets in tokens by effort, for models without adaptive thinking.
+
+At least a quarter of the model's output limit remains for the response.
+"""
 
 MCP_BETA: Final = "mcp-client-2025-11-20"
 LEGACY_MCP_BETA: Final = "mcp-client-2025-04-04"
@@ -163,7 +166,8 @@ def _thinking_from_reasoning(reasoning: str | int, dialect: Dialect) -> tuple[Th
         return NoThinking(), None
     if dialect.adaptive:
         return AdaptiveThinking(), "low" if reasoning == "minimal" else reasoning
-    return BudgetThinking(BUDGETS[reasoning]), None
+    budget = BUDGETS[reasoning]
+    return BudgetThinking(budget if dialect.output_limit is None else min(budget, dialect.output_limit * 3 // 4)), None
 
 
 def _check_budget(thinking: BudgetThinking, options: ChatOptions, dialect: Dialect, *, interleaved: bool) -> None:
@@ -173,10 +177,12 @@ def _check_budget(thinking: BudgetThinking, options: ChatOptions, dialect: Diale
     if thinking.tokens < MIN_BUDGET:
         msg = f"a thinking budget must be at least {MIN_BUDGET} tokens, not {thinking.tokens!r}"
         raise UsageError(msg)
-    if options.max_tokens is not None and thinking.tokens >= options.max_tokens and not interleaved:
+    max_tokens = _max_tokens(options, thinking, dialect)
+    if thinking.tokens >= max_tokens and not interleaved:
+        remedy = "lower the budget" if options.max_tokens is None else "raise max_tokens, or lower the budget"
         msg = (
-            f"the thinking budget ({thinking.tokens}) must be below max_tokens ({options.max_tokens}), which limits "
-            "thinking and response together: raise max_tokens, or lower the budget"
+            f"the thinking budget ({thinking.tokens}) must be below max_tokens ({max_tokens}), which limits "
+            f"thinking and response together: {remedy}"
         )
         raise UsageError(msg)
 
@@ -184,11 +190,14 @@ def _check_budget(thinking: BudgetThinking, options: ChatOptions, dialect: Diale
 def _max_tokens(options: ChatOptions, thinking: Thinking | None, dialect: Dialect) -> int:
     """Return the limit of output tokens, which the API requires in every request.
 
-    The default is the dialect's limit plus the thinking budget.
+    The default is the dialect's limit plus the thinking budget, up to the model's output limit.
     """
     if options.max_tokens is not None:
         return options.max_tokens
-    return dialect.max_tokens + (thinking.tokens if isinstance(thinking, BudgetThinking) else 0)
+    if not isinstance(thinking, BudgetThinking):
+        return dialect.max_tokens
+    total = dialect.max_tokens + thinking.tokens
+    return total if dialect.output_limit is None else max(dialect.max_tokens, min(total, dialect.output_limit))
 
 
 def _sampling_fields(options: ChatOptions, extras: ClaudeOptions | None, thinking: Thinking | None) -> Json:
