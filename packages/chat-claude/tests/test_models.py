@@ -55,4 +55,6 @@ def test_the_output_limit_is_derived_from_the_model_name(model: str, limit: int 
 
 
 def test_an_unknown_model_name_supports_both_thinking_modes() -> None:
-    assert abilities("our-own-deployment") == replace(abilities("claude-opus-5"), budget=True, output_limit=None)
+    assert abilities("our-own-deployment") == replace(
+        abilities("claude-opus-5"), budget=True, output_limit=None, sampling="all"
+    )

@@ -81,13 +81,13 @@ def test_a_thinking_budget_and_the_default_max_tokens_stay_within_the_output_lim
 
 
 def test_chat_options_are_sent_under_the_field_names_of_the_api() -> None:
-    sent = body(temperature=0.5, top_p=0.9, top_k=40, stop=("a", "b"))
+    sent = body(OLD, temperature=0.5, top_p=0.9, top_k=40, stop=("a", "b"))
     assert (sent["temperature"], sent["top_p"], sent["top_k"], sent["stop_sequences"]) == (0.5, 0.9, 40, ["a", "b"])
 
 
 def test_the_top_k_of_claude_options_overrides_the_option_of_all_providers() -> None:
-    assert body(top_k=40, extras=ClaudeOptions(top_k=5))["top_k"] == 5
-    assert body(top_k=40, extras=ClaudeOptions())["top_k"] == 40
+    assert body(BOTH, top_k=40, extras=ClaudeOptions(top_k=5))["top_k"] == 5
+    assert body(BOTH, top_k=40, extras=ClaudeOptions())["top_k"] == 40
 
 
 def test_options_that_claude_does_not_support_are_rejected() -> None:
@@ -95,6 +95,38 @@ def test_options_that_claude_does_not_support_are_rejected() -> None:
         body(seed=1)
     with pytest.raises(UnsupportedOptionError, match="between 0 and 1"):
         body(temperature=1.5)
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-7", "claude-sonnet-5", "claude-haiku-5-5", "claude-fable-5-1"])
+def test_models_without_sampling_options_accept_only_their_defaults(model: str) -> None:
+    refused: list[dict[str, Any]] = [{"temperature": 0.2}, {"top_p": 0.9}, {"top_k": 5}]
+    refused.append({"temperature": 0, "reasoning": "high"})
+    for options in refused:
+        with pytest.raises(UnsupportedOptionError, match=f"is not supported by {model}: remove it"):
+            body(model, **options)
+    with pytest.raises(UnsupportedOptionError, match=f"top_k=5 is not supported by {model}"):
+        body(model, extras=ClaudeOptions(top_k=5))
+    assert body(model, temperature=1, stop=("a",))["temperature"] == 1
+    assert body(model, top_p=0.99)["top_p"] == 0.99
+
+
+def test_temperature_and_top_p_are_refused_together_since_claude_4_1() -> None:
+    for model in ("claude-opus-4-1-20250805", "claude-haiku-4-5", BOTH):
+        with pytest.raises(UnsupportedOptionError, match=f"{model} does not support temperature and top_p together"):
+            body(model, temperature=1, top_p=0.95)
+        assert body(model, temperature=0.2, top_k=5)["temperature"] == 0.2
+    assert body("our-own-deployment", temperature=0.2, top_p=0.5)["top_p"] == 0.5
+
+
+@pytest.mark.parametrize(("model", "reasoning"), [("claude-sonnet-4-5", "low"), (BOTH, 2000), (BOTH, "high")])
+def test_thinking_excludes_most_sampling_options(model: str, reasoning: str | int) -> None:
+    refused: list[dict[str, Any]] = [{"temperature": 0.2}, {"top_p": 0.5}, {"top_k": 5}]
+    for options in refused:
+        with pytest.raises(UnsupportedOptionError, match="cannot be combined with thinking: remove it"):
+            body(model, reasoning=reasoning, **options)
+        assert body(BOTH, reasoning="none", **options).items() >= options.items()
+    assert body(model, reasoning=reasoning, top_p=0.95)["top_p"] == 0.95
+    assert body(model, reasoning=reasoning, temperature=1.0)["temperature"] == 1.0
 
 
 # --- Thinking -------------------------------------------------------------------------------------------------
@@ -154,14 +186,24 @@ def test_a_thinking_budget_may_exceed_max_tokens_with_interleaved_thinking(beta:
         body(OLD, extras=ClaudeOptions(betas=("other",)), max_tokens=4_096, reasoning=8_192)
 
 
-def test_a_thinking_budget_excludes_other_temperatures_and_forced_calls() -> None:
-    with pytest.raises(UsageError, match="combined with thinking: use 1"):
-        body(OLD, reasoning=2000, temperature=0.2)
-    assert body(OLD, reasoning=2000, temperature=1.0)["temperature"] == 1.0
+def test_a_thinking_budget_excludes_forced_calls() -> None:
     for choice in ("required", NamedTool("f")):
         with pytest.raises(UsageError, match="with a thinking budget"):
             body(OLD, reasoning=2000, tools=TOOLS, tool_choice=choice)
-    assert body(NEW, reasoning="high", tools=TOOLS, tool_choice="required")["tool_choice"] == {"type": "any"}
+    for model in (NEW, BOTH, "claude-fable-5", "claude-haiku-5-5"):
+        sent = body(model, reasoning="high", tools=TOOLS, tool_choice="required")
+        assert (sent["thinking"], sent["tool_choice"]) == ({"type": "adaptive"}, {"type": "any"})
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "anthropic.claude-sonnet-5-5", "claude-fable-5-1"])
+def test_models_that_reject_forced_calls_refuse_them(model: str) -> None:
+    for choice in ("required", NamedTool("f")):
+        with pytest.raises(UnsupportedOptionError, match=f"{model} does not support tool_choice="):
+            body(model, tools=TOOLS, tool_choice=choice)
+    assert body(model, tools=TOOLS, tool_choice="auto")["tool_choice"] == {"type": "auto"}
+    by_tool = replace(Dialect.of(model), schemas=False)
+    assert "tool_choice" not in body(dialect=by_tool, output=OUTPUT)
+    assert body(dialect=by_tool, output=OUTPUT, tools=TOOLS, tool_choice="none")["tool_choice"] == {"type": "auto"}
 
 
 # --- Tools ----------------------------------------------------------------------------------------------------
@@ -259,10 +301,11 @@ def test_the_output_tool_is_not_forced_with_a_thinking_budget() -> None:
     assert body(OLD, output=OUTPUT, reasoning=2000, tools=TOOLS, tool_choice="none")["tool_choice"] == {"type": "auto"}
 
 
-def test_structured_output_is_forced_with_adaptive_thinking_only_if_supported() -> None:
-    for model, choice in ((BOTH, None), ("claude-opus-4-7", None), (NEW, {"type": "tool", "name": "city"})):
+def test_structured_output_is_forced_with_adaptive_thinking() -> None:
+    for model in (BOTH, "claude-opus-4-7", NEW):
         by_tool = replace(Dialect.of(model), schemas=False)
-        assert body(dialect=by_tool, output=OUTPUT, reasoning="high").get("tool_choice") == choice
+        sent = body(dialect=by_tool, output=OUTPUT, reasoning="high")
+        assert sent["tool_choice"] == {"type": "tool", "name": "city"}
         assert body(dialect=by_tool, output=OUTPUT)["tool_choice"] == {"type": "tool", "name": "city"}
 
 
@@ -288,7 +331,7 @@ def test_claude_options_are_sent_with_their_beta_features() -> None:
         betas=("b",),
         extra_body={"diagnostics": {}},
     )
-    sent = body(extras=extras)
+    sent = body(BOTH, extras=extras)
     assert sent["output_config"] == {"task_budget": {"type": "tokens", "total": 9000}}
     assert sent["metadata"] == {"user_id": "u"}
     assert sent["container"] == {"id": "c"}

@@ -49,7 +49,8 @@ from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations
 from ..normalise import Json, Object
 from .answers import PROVIDER, object_of
 
-MODELS: Final = ("bedrock", "vertex")
+UNVERSIONED: Final = "claude"
+"""Model for which no option is refused. On Bedrock and Vertex AI, the body does not contain the model's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +106,9 @@ def rebuild(body: Object) -> Rebuilt:
 def _dialect(left: Object) -> Dialect:
     version = left.pop("anthropic_version", None)
     if version == "vertex-2023-10-16":
-        return on_vertex("claude-opus-4-6")
+        return on_vertex(UNVERSIONED)
     if version == "bedrock-2023-05-31":
-        return on_bedrock("claude-opus-4-6")
+        return on_bedrock(UNVERSIONED)
     return Dialect.of(str(left.pop("model", "")))
 
 

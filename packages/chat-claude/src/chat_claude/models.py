@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, Literal, TypeAlias, final
 
 from chat_core.arguments import require_text
 
@@ -23,7 +23,9 @@ LIMIT_KNOWN_SINCE: Final = (4, 0)
 NO_BUDGET_SINCE: Final = (4, 7)
 SCHEMAS_SINCE: Final = (4, 5)
 THINKING_SINCE: Final = (3, 7)
-FORCED_TOOL_SINCE: Final = (4, 8)
+ONE_SAMPLER_SINCE: Final = (4, 1)
+NO_SAMPLING_SINCE: Final = (4, 7)
+NO_FORCED_TOOL_SINCE: Final = (5, 1)
 LIMIT_8K_SINCE: Final = (3, 5)
 
 DEFAULT_MAX_TOKENS: Final = 16_000
@@ -36,12 +38,18 @@ UNKNOWN: Final = (99, 0)
 """Version assumed for model names without a version, later than any other version."""
 
 
+Sampling: TypeAlias = Literal["all", "one", "none"]
+"""Whether a model accepts `temperature` and `top_p` together, only one of them, or no sampling options."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """Capabilities of one Claude model.
 
-    Source of `output_limit`: https://platform.claude.com/docs/en/models/overview (2026-11-29).
+    Sources (2026-11-29): https://platform.claude.com/docs/en/models/overview for `output_limit`, and for `sampling` and
+    `forced` https://platform.claude.com/docs/en/build-with-claude/thinking#limits-and-feature-compatibility and the
+    migration guides of the models.
 
     Attributes:
         max_tokens: default limit of output tokens.
@@ -49,7 +57,8 @@ class Abilities:
         budget: whether the model supports thinking with a token budget.
         adaptive: whether the model supports adaptive thinking, whose length the model chooses.
         schemas: whether the API can enforce an output schema.
-        forced: whether a tool call can be forced during adaptive thinking.
+        forced: whether a tool call can be forced, also during adaptive thinking.
+        sampling: which sampling options the model accepts together.
     """
 
     max_tokens: int
@@ -58,6 +67,7 @@ class Abilities:
     adaptive: bool
     schemas: bool
     forced: bool
+    sampling: Sampling
 
 
 def abilities(model: str) -> Abilities:
@@ -76,8 +86,15 @@ def abilities(model: str) -> Abilities:
         budget=THINKING_SINCE <= version < NO_BUDGET_SINCE or version == UNKNOWN,
         adaptive=version >= ADAPTIVE_SINCE,
         schemas=version >= SCHEMAS_SINCE or "opus-4-1" in model or "opus-4.1" in model,
-        forced=version >= FORCED_TOOL_SINCE,
+        forced=version < NO_FORCED_TOOL_SINCE or version == UNKNOWN or "haiku" in model,
+        sampling=_sampling(version),
     )
+
+
+def _sampling(version: tuple[int, int]) -> Sampling:
+    if version < ONE_SAMPLER_SINCE or version == UNKNOWN:
+        return "all"
+    return "one" if version < NO_SAMPLING_SINCE else "none"
 
 
 def _output_limit(model: str, version: tuple[int, int]) -> int | None:

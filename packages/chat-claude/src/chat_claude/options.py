@@ -8,7 +8,7 @@ from typing import Literal, Protocol, Self, TypeAlias, final, runtime_checkable
 
 from chat_core.messages import FinishReason
 
-from chat_claude.models import abilities
+from chat_claude.models import Sampling, abilities
 
 DEFAULT_PROVIDER = "claude"
 
@@ -179,7 +179,8 @@ class Dialect:
         output_limit: largest limit of output tokens that the API accepts, or `None` if it is unknown.
         budget, adaptive: whether the model supports thinking with a token budget, and adaptive thinking.
         schemas: whether structured output is requested by schema; if not, as the arguments of a tool.
-        forced: whether a tool call can be forced during adaptive thinking.
+        forced: whether a tool call can be forced, also during adaptive thinking.
+        sampling: whether the model accepts `temperature` and `top_p` together, one of them, or no sampling options.
         strict_tools: whether the API enforces the parameter schemas of tools.
         system_in_place: whether system messages are sent at their position in the conversation; if not, all of them are
             sent in the `system` field.
@@ -202,6 +203,7 @@ class Dialect:
     adaptive: bool = True
     schemas: bool = True
     forced: bool = True
+    sampling: Sampling = "all"
     strict_tools: bool = False
     system_in_place: bool = False
     anthropic_version: str | None = None
@@ -241,4 +243,5 @@ class Dialect:
             adaptive=known.adaptive,
             schemas=known.schemas,
             forced=known.forced,
+            sampling=known.sampling,
         )

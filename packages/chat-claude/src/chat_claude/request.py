@@ -101,7 +101,7 @@ def resolve_settings(
     fields: Json = {"max_tokens": _max_tokens(options, thinking, dialect)}
     if thinking is not None:
         fields["thinking"] = thinking.to_wire()
-    fields |= _sampling_fields(options, extras, thinking)
+    fields |= _sampling_fields(options, extras, thinking, dialect)
     limits = StrictLimits()
     output = _Output.of(structured_output, tools, dialect, limits)
     if config := _output_config(effort, extras, output):
@@ -200,24 +200,53 @@ def _max_tokens(options: ChatOptions, thinking: Thinking | None, dialect: Dialec
     return total if dialect.output_limit is None else max(dialect.max_tokens, min(total, dialect.output_limit))
 
 
-def _sampling_fields(options: ChatOptions, extras: ClaudeOptions | None, thinking: Thinking | None) -> Json:
+def _sampling_fields(
+    options: ChatOptions, extras: ClaudeOptions | None, thinking: Thinking | None, dialect: Dialect
+) -> Json:
     fields: Json = {}
     if (temperature := options.temperature) is not None:
         if not 0 <= temperature <= 1:
             msg = f"temperature must be between 0 and 1 for Claude, not {temperature!r}"
             raise UnsupportedOptionError(msg)
-        if isinstance(thinking, BudgetThinking) and temperature != 1:
-            msg = f"temperature={temperature!r} cannot be combined with thinking: use 1, or turn thinking off"
-            raise UsageError(msg)
         fields["temperature"] = temperature
     if options.top_p is not None:
         fields["top_p"] = options.top_p
     top_k = options.top_k if extras is None or extras.top_k is None else extras.top_k
     if top_k is not None:
         fields["top_k"] = top_k
+    _check_sampling(fields, thinking, dialect)
     if options.stop is not None:
         fields["stop_sequences"] = list(options.stop)
     return fields
+
+
+def _check_sampling(fields: Json, thinking: Thinking | None, dialect: Dialect) -> None:
+    """Check the sampling options against the model and the thinking mode.
+
+    Models without sampling options accept the defaults: 1 as `temperature`, and 0.99 or 1 as `top_p`. Source:
+    https://platform.claude.com/docs/en/build-with-claude/thinking#sampling-parameters (2026-11-29).
+
+    Raises:
+        UnsupportedOptionError: the API would reject one of the options.
+    """
+    if dialect.sampling == "one" and {"temperature", "top_p"} <= fields.keys():
+        msg = f"{dialect.model} does not support temperature and top_p together: remove one of them"
+        raise UnsupportedOptionError(msg)
+    if dialect.sampling == "none":
+        min_top_p, problem = 0.99, f"is not supported by {dialect.model}: remove it"
+    elif isinstance(thinking, BudgetThinking | AdaptiveThinking):
+        min_top_p, problem = 0.95, "cannot be combined with thinking: remove it, or turn thinking off"
+    else:
+        return
+    accepted = {
+        "temperature": fields.get("temperature", 1) == 1,
+        "top_p": fields.get("top_p", 1) >= min_top_p,
+        "top_k": "top_k" not in fields,
+    }
+    for name, is_accepted in accepted.items():
+        if not is_accepted:
+            msg = f"{name}={fields[name]!r} {problem}"
+            raise UnsupportedOptionError(msg)
 
 
 # --- Structured output ------------------------------------------------------------------------------------------
@@ -277,14 +306,18 @@ def _tool_choice(
     if is_forced and not tools:
         msg = f"tool_choice={choice!r} requires tools, but none are declared: add tools, or remove tool_choice"
         raise UnsupportedOptionError(msg)
+    if is_forced and not dialect.forced:
+        msg = (
+            f"{dialect.model} does not support tool_choice={choice!r}: use 'auto', and request the call in the "
+            "instructions"
+        )
+        raise UnsupportedOptionError(msg)
     if is_forced and isinstance(thinking, BudgetThinking):
         msg = f"tool_choice={choice!r} cannot be combined with a thinking budget on Claude: remove one of them"
         raise UsageError(msg)
     wire = _encode_tool_choice(options)
     if output is not None and output.tool is not None:
-        can_force = not isinstance(thinking, BudgetThinking) and (
-            dialect.forced or not isinstance(thinking, AdaptiveThinking)
-        )
+        can_force = dialect.forced and not isinstance(thinking, BudgetThinking)
         wire = _tool_choice_for_output(output.tool, options, wire, can_force=can_force, tools=tools)
     elif not tools:
         return {}
