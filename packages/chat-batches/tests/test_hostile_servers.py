@@ -75,7 +75,7 @@ READERS: dict[str, tuple[Callable[[bytes], Any], dict[str, Any]]] = {
         {"response": {"inlinedResponses": {"inlinedResponses": [{"response": CANDIDATE, "metadata": {"key": "k"}}]}}},
     ),
     "gemini_item": (
-        partial(chat_gemini.batches.decode_item, redact=same, provider="p"),
+        partial(chat_gemini.batches.decode_item, redact=same, batch=BATCH, provider="p"),
         {"key": "k", "response": CANDIDATE},
     ),
 }

@@ -67,15 +67,19 @@ class Answer:
 
     A call that the server ran has no deltas if its result is in the same chunk. With `holds_calls`, its result may also
     follow in a later chunk: the deltas of calls are held back until other content or the end of the response follows.
+    A call of `output_tool` becomes a text with its arguments.
     """
 
     __slots__ = (
-        "_audio", "_held", "_holds_calls", "_indexes", "_items", "_open_call", "_provider", "_server_runs",
-        "_text_type", "_whole_body", "calls", "texts",
+        "_audio", "_held", "_holds_calls", "_indexes", "_items", "_open_call", "_output_tool", "_provider",
+        "_server_runs", "_text_type", "_whole_body", "calls", "texts",
     )  # fmt: skip
 
-    def __init__(self, provider: str, *, whole: bool, holds_calls: bool = False) -> None:
+    def __init__(
+        self, provider: str, *, whole: bool, holds_calls: bool = False, output_tool: str | None = None
+    ) -> None:
         self._provider = provider
+        self._output_tool = output_tool
         self._whole_body = whole
         self._holds_calls = holds_calls
         self._items: list[Part | Call] = []
@@ -158,6 +162,8 @@ class Answer:
 
     def _call_part(self, call: Call, ran_on_server: bool) -> Part:  # noqa: FBT001 - private
         """Return the call as a tool call to run, or as a `ProviderPart` if the server already ran it."""
+        if call.name == self._output_tool:
+            return Text(call.text)
         return (
             ProviderPart(self._provider, "functionCall", call.wire_part())
             if ran_on_server
@@ -214,10 +220,11 @@ class Answer:
             data["part"] = extra_fields
         return data
 
-    def call(self, value: object, part: Json, path: str, _out: list[Delta]) -> None:
+    def call(self, value: object, part: Json, path: str, out: list[Delta]) -> None:
         """Add a function call, or a piece of a streamed call, from `value`, the `functionCall` field of `part`.
 
-        Its deltas are held back. `path` is the path of the part for errors.
+        The arguments of the output tool are appended to `out`. The deltas of other calls are held back. `path` is the
+        path of the part for errors.
         """
         path = f"{path}.functionCall"
         entry = require_object(value, path)
@@ -245,7 +252,9 @@ class Answer:
             call.opaque_fields["call"] = extra_fields
         self._open_call = call if call.open else None
         text = "" if call.open else call.text
-        if first or text:
+        if call.name == self._output_tool:
+            out += [TextDelta(text)] if text else []
+        elif first or text:
             self._held.append((call, text, first))
 
     def inline(self, value: object, part: Json, path: str, out: list[Delta]) -> None:

@@ -43,6 +43,20 @@ STATES: Final[Mapping[str, tuple[BatchState, BatchOutcome | None]]] = {
 """Batch states by the end of the API's state name, which begins with `BATCH_STATE_` or `JOB_STATE_`."""
 
 
+OUTPUT_TOOL: Final = "output_tool"
+"""Key of the name of the tool for structured output in the data of a request and of a batch."""
+
+
+def batch_data(requests: Sequence[BatchRequest]) -> dict[str, str]:
+    """Return the data that is needed to decode the results of a batch.
+
+    Args:
+        requests: the encoded requests, which have the same output tool, if any.
+    """
+    tools = [item.data[OUTPUT_TOOL] for item in requests if OUTPUT_TOOL in item.data]
+    return {OUTPUT_TOOL: tools[0]} if tools else {}
+
+
 def encode_inline(requests: Sequence[BatchRequest], name: str) -> bytes | None:
     """Encode a batch that contains its requests, or return `None` if they are too large.
 
@@ -151,7 +165,8 @@ def decode_output(body: bytes, batch: Batch, provider: str) -> str | list[BatchI
 
     Args:
         body: body of the response that describes the batch.
-        batch: the ended batch. Its name is part of the request ids.
+        batch: the ended batch. Its name is part of the request ids. Its `data` names the tool for structured output, if
+            there is one.
         provider: name of the provider, for error messages.
     """
     operation = parse_object(body, provider)
@@ -162,12 +177,12 @@ def decode_output(body: bytes, batch: Batch, provider: str) -> str | list[BatchI
     entries = mapping(output.get("inlinedResponses")).get("inlinedResponses")
     # The responses are in the order of the requests, and servers omit the metadata of some responses.
     return [
-        _decode_entry(mapping(entry), request_id(batch.name, index), provider)
+        _decode_entry(mapping(entry), request_id(batch.name, index), batch, provider)
         for index, entry in enumerate(entries if is_list(entries) else [])
     ]
 
 
-def decode_item(line: bytes, redact: Redact, *, provider: str) -> BatchItem:
+def decode_item(line: bytes, redact: Redact, *, batch: Batch, provider: str) -> BatchItem:
     """Decode a line of the results.
 
     A line that is not a result becomes an item with an error. Its id is empty if the line contains none.
@@ -175,10 +190,11 @@ def decode_item(line: bytes, redact: Redact, *, provider: str) -> BatchItem:
     Args:
         line: one line of the result file.
         redact: removes the credentials of the request from an error.
+        batch: the batch that the line belongs to. Its `data` names the tool for structured output, if there is one.
         provider: name of the provider, for error messages.
     """
     try:
-        item = _decode_entry(parse_object(line, provider), "", provider)
+        item = _decode_entry(parse_object(line, provider), "", batch, provider)
     except ChatError as error:
         item = BatchItem("", error=error)
     if item.error is not None:
@@ -186,12 +202,13 @@ def decode_item(line: bytes, redact: Redact, *, provider: str) -> BatchItem:
     return item
 
 
-def _decode_entry(entry: Mapping[str, Any], default_id: str, provider: str) -> BatchItem:
+def _decode_entry(entry: Mapping[str, Any], default_id: str, batch: Batch, provider: str) -> BatchItem:
     key = mapping(entry.get("metadata")).get("key", entry.get("key"))
     id_ = key if isinstance(key, str) and key else default_id
     try:
         if is_object(entry.get("response")):
-            return BatchItem(id_, decode(dump_bytes(entry["response"]), provider))
+            response = dump_bytes(entry["response"])
+            return BatchItem(id_, decode(response, provider, output_tool=batch.data.get(OUTPUT_TOOL)))
         if (reported := find_error(dict(entry))) is not None:
             raise error_from_object(reported, provider)
         msg = f"{provider}: a result of a batch has neither a response nor an error"

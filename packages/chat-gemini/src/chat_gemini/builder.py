@@ -40,7 +40,8 @@ LOCATION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 NEW_MODEL: Final = re.compile(r"gemini-(?!(?:[12]\b|pro$|pro-vision))")
 """Pattern for the names of Gemini 3 and later models.
 
-These models have thinking levels, sign their function calls, and read files in function results.
+These models have thinking levels, sign their function calls, read files in function results, and accept an output
+schema next to tools.
 """
 
 
@@ -258,6 +259,7 @@ class ReadyGeminiBuilder(_WithModel):
             stand_in=PLACEHOLDER_SIGNATURE if new else None,
             modalities=settings.modalities,
             safety=settings.safety,
+            schemas_with_tools=new,
             native_tools=tuple([tool.declaration() for tool in settings.tools]),
             retrieval=next((tool.retrieval() for tool in settings.tools if isinstance(tool, GoogleMaps)), None),
         )

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, Literal, Self, TypeVar, final
 from urllib.parse import quote, urlsplit
 
-from chat_core.arguments import require_type
+from chat_core.arguments import require_items, require_type
 from chat_core.batches import Batch, BatchItem, BatchRequest, BatchStatus, add_cursor, require_batch
 from chat_core.errors import InvalidResponseError, ProviderError, UnsupportedOptionError, UsageError
 from chat_core.json import dump_bytes
@@ -26,8 +26,10 @@ from chat_core.wire.provider import TransportProvider
 
 from chat_gemini.batches import (
     FILE_TYPE,
+    OUTPUT_TOOL,
     PAGE_SIZE,
     InlineItems,
+    batch_data,
     decode_item,
     decode_list,
     decode_name,
@@ -49,6 +51,7 @@ from chat_gemini.codec import (
 )
 from chat_gemini.errors import error_from_response
 from chat_gemini.options import Dialect, EmbeddingDialect, EmbeddingOptions, GeminiOptions
+from chat_gemini.output_tool import output_tool_name
 
 ResultT = TypeVar("ResultT")
 
@@ -151,9 +154,9 @@ class GeminiProvider(_Client):
             ChatError: the request failed. The error contains the usage that the API reported, if any.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect)
-        return await self._send_and_decode(
-            "generateContent", body, options, partial(decode, provider=self._dialect.provider)
-        )
+        output_tool = output_tool_name(tools, structured_output, self._dialect)
+        read = partial(decode, provider=self._dialect.provider, output_tool=output_tool)
+        return await self._send_and_decode("generateContent", body, options, read)
 
     @asynccontextmanager
     async def stream(
@@ -175,7 +178,11 @@ class GeminiProvider(_Client):
         path = f"{self._path}:{method}"
         # No event marks the end: the response is complete when its body ends.
         request = self.endpoint.request(path, body, options.timeout, stream=True, framing=self._framing)
-        decoder = StreamDecoder(self._dialect.provider, holds_calls=self._declares_servers(options))
+        decoder = StreamDecoder(
+            self._dialect.provider,
+            holds_calls=self._declares_servers(options),
+            output_tool=output_tool_name(tools, structured_output, self._dialect),
+        )
         async with self.open_stream(request, decoder) as stream:
             yield stream
 
@@ -225,7 +232,9 @@ class GeminiProvider(_Client):
         if self._flat_counts:
             msg = f"{self._dialect.provider}: batches are only supported on the Gemini API"
             raise UnsupportedOptionError(msg)
-        return BatchRequest(encode(messages, tools, options, structured_output, dialect=self._dialect))
+        body = encode(messages, tools, options, structured_output, dialect=self._dialect)
+        output_tool = output_tool_name(tools, structured_output, self._dialect)
+        return BatchRequest(body, {} if output_tool is None else {OUTPUT_TOOL: output_tool})
 
     async def submit_batch(self, requests: Sequence[BatchRequest], *, name: str) -> Batch:
         """Implement `BatchProvider.submit_batch`. The requests of a large batch are uploaded as a file first.
@@ -238,7 +247,8 @@ class GeminiProvider(_Client):
         body = encode_inline(requests, name)
         if body is None:
             body = encode_file_batch(await self._upload(encode_lines(requests, name), name), name)
-        return Batch(await self._send_and_decode("batchGenerateContent", body, NO_OPTIONS, read), name)
+        id_ = await self._send_and_decode("batchGenerateContent", body, NO_OPTIONS, read)
+        return Batch(id_, name, batch_data(requests))
 
     async def _upload(self, lines: bytes, name: str) -> str:
         """Upload a file and return its name."""
@@ -278,7 +288,8 @@ class GeminiProvider(_Client):
         Raises:
             ChatError: the request failed.
         """
-        del requests, size, since
+        del size, since
+        require_items("requests", requests, BatchRequest, "a sequence of requests from encode_batch_request()")
         token, query = "", ""
         tokens: set[str] = set()
         while True:
@@ -286,7 +297,7 @@ class GeminiProvider(_Client):
             batches, token = await self.fetch_decoded(request, partial(decode_list, provider=self._dialect.provider))
             for id_, found in batches:
                 if found == name:
-                    return Batch(id_, name)
+                    return Batch(id_, name, batch_data(requests))
             if not token:
                 return None
             add_cursor(tokens, token, self._dialect.provider)
@@ -317,7 +328,7 @@ class GeminiProvider(_Client):
             yield InlineItems(output)
             return
         request = self._get(f"/{quote(output, safe='/')}:download?alt=media", stream=True)
-        async with self.open_lines(request, partial(decode_item, provider=provider)) as items:
+        async with self.open_lines(request, partial(decode_item, batch=batch, provider=provider)) as items:
             yield items
 
     async def cancel_batch(self, batch: Batch) -> None:

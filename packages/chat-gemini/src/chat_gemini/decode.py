@@ -80,19 +80,20 @@ MERGED_FIELDS: Final = EXTENDED_FIELDS | {"groundingMetadata"}
 """Fields of a candidate that are merged from several chunks. For other fields the last value is stored."""
 
 
-def decode(body: bytes, provider: str) -> Turn:
+def decode(body: bytes, provider: str, *, output_tool: str | None = None) -> Turn:
     """Decode the body of a complete response and return the model's turn.
 
     Args:
         body: the response body as received.
         provider: name of the provider, for metadata and error messages.
+        output_tool: name of the tool whose arguments are the structured output, if there is one.
 
     Raises:
         InvalidResponseError: the body is not a valid response.
         ContentFilteredError: the prompt was blocked.
         ProviderError: the body contains an error object.
     """
-    return StreamDecoder(provider, whole=True).read(body)
+    return StreamDecoder(provider, whole=True, output_tool=output_tool).read(body)
 
 
 @final
@@ -104,6 +105,7 @@ class StreamDecoder(EventDecoder):
         whole: whether the response is one body, not a stream.
         holds_calls: whether the deltas of calls are held back until other content follows. Needed if the request
             declares `mcpServers`: the server then runs calls, and their results may follow in later chunks.
+        output_tool: name of the tool whose arguments are the structured output, if there is one.
     """
 
     __slots__ = (
@@ -126,10 +128,12 @@ class StreamDecoder(EventDecoder):
 
     TERMINATOR: ClassVar[str] = "a finish reason"
 
-    def __init__(self, provider: str, *, whole: bool = False, holds_calls: bool = False) -> None:
+    def __init__(
+        self, provider: str, *, whole: bool = False, holds_calls: bool = False, output_tool: str | None = None
+    ) -> None:
         super().__init__(provider)
         self._whole_body = whole
-        self._answer = Answer(provider, whole=whole, holds_calls=holds_calls)
+        self._answer = Answer(provider, whole=whole, holds_calls=holds_calls, output_tool=output_tool)
         self._alternatives: dict[int, Answer] = {}  # other candidates, by their index
         self._alternative_reasons: dict[int, object] = {}  # their finish reasons
         self._texts = self._answer.texts

@@ -17,13 +17,14 @@ from chat_core.errors import PendingToolsError, UnsupportedOptionError
 from chat_core.json import dump_bytes, dump_checked
 from chat_core.messages import Messages, Turn, View
 from chat_core.messages.content import ROLES
-from chat_core.options import ChatOptions, NamedTool
+from chat_core.options import ChatOptions, NamedTool, ToolChoice
 from chat_core.provider import OutputSchema, ToolDeclaration, ToolDeclarations, require_request
 from chat_core.wire.instructions import instruction_turns
 from chat_core.wire.parts import sole_text
 from chat_core.wire.shapes import Json, is_mapping
 
 from chat_gemini.options import Dialect, GeminiOptions
+from chat_gemini.output_tool import output_tool_name, with_output_tool
 from chat_gemini.parts import model_contents, system_parts, user_content
 from chat_gemini.schema import InexpressibleError, json_form, openapi_form
 
@@ -92,15 +93,20 @@ def encode(
     require_request(messages, tools, options, structured_output)
     tools = tools.declared
     extras = options.extra(GeminiOptions, dialect.provider)
-    declarations = encode_tools(tools, extras, dialect)
+    declarations = tools
+    output_tool = output_tool_name(tools, structured_output, dialect)
+    if output_tool is not None and structured_output is not None:
+        declarations = with_output_tool(tools, output_tool, structured_output)
+        structured_output = None
+    encoded_tools = encode_tools(declarations, extras, dialect)
     view = messages.view()
     token, suspended = _continuation(view, dialect)
     pieces = [encode_conversation(view, dialect, options, omitted=suspended)]
     if token is not None:
         pieces += [b',"continuationToken":', dump_bytes(token)]
-    if declarations:
-        pieces += [b',"tools":[', declarations, b"]"]
-    fields = _option_fields(options, extras, structured_output, dialect, tools=tools)
+    if encoded_tools:
+        pieces += [b',"tools":[', encoded_tools, b"]"]
+    fields = _option_fields(options, extras, structured_output, dialect, tools=tools, output_tool=output_tool)
     pieces += [b",", dump_bytes(fields)[1:]] if fields else [b"}"]
     return b"".join([b"{", *pieces])
 
@@ -246,11 +252,12 @@ def _option_fields(
     dialect: Dialect,
     *,
     tools: ToolDeclarations,
+    output_tool: str | None,
 ) -> Json:
     """Return all fields of the request body except the conversation and the tools."""
     fields: Json = {}
     config: Json = {}
-    if choice := _tool_choice(options, extras, dialect, tools):
+    if choice := _tool_choice(options, extras, dialect, tools, output_tool):
         config["functionCallingConfig"] = choice
     if extras is not None and extras.server_calls is not None:
         config["includeServerSideToolInvocations"] = extras.server_calls
@@ -336,7 +343,13 @@ def _reject_effort(effort: str, dialect: Dialect, known: Iterable[str]) -> None:
     raise UnsupportedOptionError(msg)
 
 
-def _tool_choice(options: ChatOptions, extras: GeminiOptions | None, dialect: Dialect, tools: ToolDeclarations) -> Json:
+def _tool_choice(
+    options: ChatOptions,
+    extras: GeminiOptions | None,
+    dialect: Dialect,
+    tools: ToolDeclarations,
+    output_tool: str | None,
+) -> Json:
     if options.parallel_tool_calls is False:
         msg = f"{dialect.provider} does not support parallel_tool_calls=False: remove the option"
         raise UnsupportedOptionError(msg)
@@ -352,15 +365,20 @@ def _tool_choice(options: ChatOptions, extras: GeminiOptions | None, dialect: Di
             raise UnsupportedOptionError(msg)
         choice = None  # without tools, "auto" and "none" have no effect
     tools.require_choice(choice)
-    config: Json = {}
-    if isinstance(choice, NamedTool):
-        config = {"mode": "ANY", "allowedFunctionNames": [choice.name]}
-    elif choice is not None:
-        config = {"mode": {"auto": "AUTO", "none": "NONE", "required": "ANY"}[choice]}
+    config = _calling_mode(choice, output_tool)
     if mode is not None:
         config["mode"] = mode
     if names is not None:
-        config["allowedFunctionNames"] = list(names)
+        config["allowedFunctionNames"] = [*names, *([] if output_tool is None else [output_tool])]
     if extras is not None and extras.stream_arguments is not None:
         config["streamFunctionCallArguments"] = extras.stream_arguments
     return config
+
+
+def _calling_mode(choice: ToolChoice | None, output_tool: str | None) -> Json:
+    if isinstance(choice, NamedTool):
+        return {"mode": "ANY", "allowedFunctionNames": [choice.name]}
+    if output_tool is not None:
+        # The response is a call of one of the tools or of the output tool.
+        return {"mode": "ANY", **({"allowedFunctionNames": [output_tool]} if choice == "none" else {})}
+    return {} if choice is None else {"mode": {"auto": "AUTO", "none": "NONE", "required": "ANY"}[choice]}

@@ -10,3 +10,6 @@ from typing import Final
 
 ARGUMENTS_TRUNCATED: Final = "the arguments were cut: the server said that more of them would follow"
 """Value of `FunctionCall.problem` for a call whose last piece of arguments is missing."""
+
+OUTPUT_TOOL: Final = "Gives the final answer. Call it once, when the answer is known, and say nothing beside."
+"""Description of the tool whose arguments are the structured output."""

@@ -135,6 +135,8 @@ class Dialect:
             calls without a signature.
         modalities: modalities of responses, for requests without `GeminiOptions.response_modalities`.
         safety: thresholds for blocking content, for requests without `GeminiOptions.safety`.
+        schemas_with_tools: whether structured output is requested by schema if the chat has tools (since Gemini 3); if
+            not, as the arguments of a tool.
         native_tools: declarations of server-side tools in the API's format.
         retrieval: location and language for server-side tools, in the API's format.
     """
@@ -148,6 +150,7 @@ class Dialect:
     stand_in: str | None = None
     modalities: tuple[str, ...] | None = None
     safety: tuple[SafetySetting, ...] | None = None
+    schemas_with_tools: bool = True
     native_tools: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     retrieval: Mapping[str, object] | None = field(default=None, hash=False)
     turn_key: str = field(init=False, repr=False, compare=False)
