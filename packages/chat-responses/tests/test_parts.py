@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -191,6 +192,29 @@ def test_without_storage_reasoning_is_sent_back_only_with_its_content() -> None:
     assert items(empty, Text("a"))[0]["id"] == "rs_1"
 
 
+def test_items_are_sent_without_ids_if_the_reasoning_before_them_is_not() -> None:
+    never = ResponsesDialect(model="m", provider="p", reasoning_replay="never")
+    search = ProviderPart("p", "web_search_call", {"type": "web_search_call", "id": "ws_1"})
+    parts = (search, call(id="fc_1"), said("a"))
+    assert [item["id"] for item in items(*parts, dialect=never)] == ["ws_1", "fc_1", "msg_1"]
+    assert [item["id"] for item in items(thought(), *parts)] == ["rs_1", "ws_1", "fc_1", "msg_1"]
+    sent = items(thought(), *parts, dialect=never)
+    assert [item["type"] for item in sent] == ["web_search_call", "function_call", "message"]
+    assert not any("id" in item for item in sent)
+
+
+def test_a_response_that_was_not_stored_is_sent_as_without_storage() -> None:
+    empty = Reasoning("", None, own(item={"id": "rs_2"}))
+    search = ProviderPart("p", "web_search_call", {"type": "web_search_call", "id": "ws_1"})
+    parts: list[Part] = [empty, thought(), search, call(id="fc_1"), said("a")]
+    unstored = Metadata("p", extra={"store": False})
+    sent = model_items(Turn(parts, metadata=unstored), DIALECT)
+    assert sent == items(*parts, dialect=FORGETFUL)
+    assert [item["type"] for item in sent] == ["reasoning", "web_search_call", "function_call", "message"]
+    assert not any("id" in item for item in sent)
+    assert model_items(Turn(parts, metadata=replace(unstored, extra={})), DIALECT) == items(*parts)
+
+
 def test_reasoning_without_a_following_item_is_omitted() -> None:
     assert items(thought()) == []
     assert [item["type"] for item in items(said("a"), thought(), thought())] == ["message"]
@@ -272,6 +296,28 @@ def test_a_call_is_sent_back_with_its_raw_arguments() -> None:
             "namespace": "n",
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "arguments"),
+    [
+        ('{"x": 1', '{"INVALID_JSON":"{\\"x\\": 1"}'),
+        ('"x"', '{"INVALID_JSON":"\\"x\\""}'),
+        ("[1]", '{"INVALID_JSON":"[1]"}'),
+        ("null", "{}"),
+        (" ", "{}"),
+        ("", "{}"),
+        (' {"x": 1} ', ' {"x": 1} '),
+    ],
+)
+def test_arguments_are_always_sent_as_a_json_object(raw: str, arguments: str) -> None:
+    assert items(call(raw=raw))[0]["arguments"] == arguments
+
+
+def test_a_custom_call_of_another_provider_is_sent_with_json_arguments() -> None:
+    made = FunctionCall("sql", {"input": "SELECT 1"}, raw="SELECT 1", opaque=Opaque("q", {"item": {}}))
+    (item,) = items(Tool(made, call_id="a"), provider="q")
+    assert (item["type"], item["arguments"]) == ("function_call", '{"input":"SELECT 1"}')
 
 
 def test_the_status_of_a_finished_call_is_sent_as_its_output() -> None:

@@ -24,7 +24,19 @@ from hashlib import sha256
 from typing import Final
 
 from chat_core.json import dumps
-from chat_core.messages import Completed, File, Part, ProviderPart, Reasoning, Role, Structured, Text, Tool, Turn
+from chat_core.messages import (
+    Completed,
+    File,
+    FunctionCall,
+    Part,
+    ProviderPart,
+    Reasoning,
+    Role,
+    Structured,
+    Text,
+    Tool,
+    Turn,
+)
 from chat_core.wire.parts import own_data
 from chat_core.wire.shapes import Json, is_mapping, mapping
 
@@ -78,7 +90,7 @@ def plain_items(role: Role, turn: Turn, dialect: ResponsesDialect) -> list[Json]
             content.append(content_part(part, dialect))
         elif part.provider == dialect.provider and part.kind == "part":
             content.append(dict(part.data))
-        elif (item := raw_item(part, dialect)) is not None:
+        elif (item := raw_item(part, dialect, send_ids=dialect.sends_ids)) is not None:
             if content:
                 items.append({**head, "content": _content_field(content)})
                 content = []
@@ -98,12 +110,13 @@ def _content_field(parts: list[Json]) -> object:
     return parts
 
 
-def raw_item(part: ProviderPart, dialect: ResponsesDialect) -> Json | None:
+def raw_item(part: ProviderPart, dialect: ResponsesDialect, *, send_ids: bool) -> Json | None:
     """Return the request item that a `ProviderPart` contains.
 
     Args:
         part: the part to unwrap.
         dialect: settings of the provider.
+        send_ids: whether the item keeps an id that is optional.
 
     Returns:
         The item, or `None` if the part belongs to another provider or is not an item.
@@ -112,7 +125,7 @@ def raw_item(part: ProviderPart, dialect: ResponsesDialect) -> Json | None:
     if part.provider != dialect.provider or not isinstance(kind, str) or part.kind not in {kind, "item"}:
         return None
     item = dict(part.data)
-    if not dialect.sends_ids and kind in ID_OPTIONAL:
+    if not send_ids and kind in ID_OPTIONAL:
         item.pop("id", None)
     return item
 
@@ -189,19 +202,31 @@ def stored_item_fields(tool: Tool, dialect: ResponsesDialect) -> Mapping[str, ob
     return mapping(own_data(tool.call.opaque, dialect.provider).get("item"))
 
 
-def _call_item(tool: Tool, call_id: str, dialect: ResponsesDialect, *, own: bool) -> Json:
+def _call_item(tool: Tool, call_id: str, dialect: ResponsesDialect, *, own: bool, send_ids: bool) -> Json:
     """Return the request item for a tool call, with `call_id` as its id."""
     item = dict(stored_item_fields(tool, dialect))
     kind = item.pop("type", "function_call")
     if kind == "mcp_approval_request":
         return {"type": kind, **item}
-    if not dialect.sends_ids and (kind not in ACTION_TYPES or kind in ID_OPTIONAL):
+    if not send_ids and (kind not in ACTION_TYPES or kind in ID_OPTIONAL):
         item.pop("id", None)
     if kind in ACTION_TYPES:
         return {"type": kind, **item, "call_id": call_id}
     name = tool.name if own else INVALID_IN_NAME.sub("_", tool.name)
-    field = "input" if kind == "custom_tool_call" else "arguments"
-    return {"type": kind, "call_id": call_id, "name": name, field: tool.call.text, **item}
+    if kind == "custom_tool_call":
+        return {"type": kind, "call_id": call_id, "name": name, "input": tool.call.text, **item}
+    return {"type": kind, "call_id": call_id, "name": name, "arguments": _arguments_text(tool.call), **item}
+
+
+def _arguments_text(call: FunctionCall) -> str:
+    """Return the arguments of `call` as the text of a JSON object. Servers parse the arguments of earlier calls.
+
+    Text that is not an object is wrapped in `INVALID_JSON`, as in requests to Claude.
+    """
+    text = call.text
+    if call.problem is not None:
+        return dumps({"INVALID_JSON": text})
+    return text if text.lstrip().startswith("{") else dumps(call.arguments)
 
 
 def _call_outputs(tool: Tool, call_id: str, dialect: ResponsesDialect) -> list[Json]:
@@ -238,14 +263,26 @@ def _approval_response(tool: Tool, request: str) -> Json:
 # --- A model's turn -----------------------------------------------------------------------------------------
 
 
+def _has_known_ids(turn: Turn, dialect: ResponsesDialect) -> bool:
+    """Return whether the server accepts the ids of a turn's items.
+
+    It does not know the ids of a response that it did not store. For an id that it knows, it also requires the
+    reasoning before the item.
+    """
+    if turn.metadata is not None and turn.metadata.extra.get("store") is False:
+        return False
+    return dialect.reasoning_replay != "never" or not any(isinstance(part, Reasoning) for part in turn.parts)
+
+
 class _ItemBuilder:
     """Builder for the request items that represent a model turn."""
 
-    __slots__ = ("_dialect", "_ids", "_items", "_last_message", "_turn")
+    __slots__ = ("_dialect", "_ids", "_items", "_last_message", "_send_ids", "_turn")
 
     def __init__(self, dialect: ResponsesDialect, turn: Turn) -> None:
         self._dialect = dialect
         self._turn = turn
+        self._send_ids = dialect.sends_ids and _has_known_ids(turn, dialect)
         self._ids = iter(wire_ids(turn, dialect))
         self._items: list[Json] = []
         self._last_message: tuple[object, list[Json]] | None = None  # head and content of the last message
@@ -269,11 +306,12 @@ class _ItemBuilder:
         """Return the request item for a part, or `None` if the part is not sent."""
         match part:
             case Tool():
-                return _call_item(part, next(self._ids), self._dialect, own=is_own(self._turn, self._dialect))
+                own = is_own(self._turn, self._dialect)
+                return _call_item(part, next(self._ids), self._dialect, own=own, send_ids=self._send_ids)
             case Reasoning():
                 return self._reasoning(part)
             case ProviderPart():
-                return raw_item(part, self._dialect)
+                return raw_item(part, self._dialect, send_ids=self._send_ids)
             case File():
                 return self._file(part)
             case _:
@@ -291,7 +329,7 @@ class _ItemBuilder:
 
     def _add_content(self, head: object, content: Json) -> None:
         """Add a content part to the last message if that message has the same `head`, otherwise to a new message."""
-        if is_mapping(head) and content.get("type") == "output_text" and self._dialect.sends_ids:
+        if is_mapping(head) and content.get("type") == "output_text" and self._send_ids:
             content.setdefault("annotations", [])
         if self._last_message is not None and self._last_message[0] == head:
             self._last_message[1].append(content)
@@ -302,7 +340,7 @@ class _ItemBuilder:
             self._items.append({"role": "assistant", "content": contents})
             return
         message: Json = {"type": "message", "role": "assistant", "status": "completed", **head, "content": contents}
-        if not self._dialect.sends_ids:
+        if not self._send_ids:
             message.pop("id", None)
         self._items.append(message)
 
@@ -314,7 +352,7 @@ class _ItemBuilder:
         item: Json = {"type": "reasoning", "summary": [], **stored}
         if part.signature is not None:
             item["encrypted_content"] = part.signature
-        if not self._dialect.sends_ids:
+        if not self._send_ids:
             item.pop("id", None)
             if part.signature is None and not item.get("content"):
                 return None  # without storage, the server does not have the item
