@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from chat_core.errors import UnsupportedOptionError
 from chat_core.messages import Completed, FunctionCall, Messages, Text, Tool, Turn
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
 from chat_core.usage import Metadata
 from chat_responses import ResponsesDialect, ResponsesOptions
 from chat_responses.chain import SEAL, sealed
-from chat_responses.encode import Composed, compose
+from chat_responses.encode import Composed, compose, encode_count
 
 CHAINING = ResponsesDialect(model="m", provider="p", previous_response=True)
 
@@ -141,6 +143,93 @@ def test_a_request_with_store_false_contains_the_whole_history() -> None:
 def test_a_server_side_conversation_needs_no_previous_response() -> None:
     options = ChatOptions(extras=(ResponsesOptions(provider="p", conversation="conv_1"),))
     assert composed(asked(answer()), options=options).previous is None
+
+
+# --- Conversations on the server -----------------------------------------------------------------------------
+
+IN_CONVERSATION = ChatOptions(extras=(ResponsesOptions(provider="p", conversation="conv_1"),))
+PLAIN = ResponsesDialect(model="m", provider="p")
+
+
+def received(*, text: str = "Hello", name: str = "resp_1", conversation: str = "conv_1") -> Turn:
+    return answer(text, name=name, conversation={"id": conversation})
+
+
+def new_items(messages: Messages, dialect: ResponsesDialect = PLAIN) -> list[Any]:
+    body: dict[str, Any] = json.loads(composed(messages, dialect, IN_CONVERSATION).body)
+    assert body["conversation"] == "conv_1"
+    assert "previous_response_id" not in body
+    items: list[Any] = body["input"]
+    return items
+
+
+@pytest.mark.parametrize("dialect", [PLAIN, CHAINING], ids=["plain", "with previous responses"])
+def test_only_items_after_the_last_response_of_a_conversation_are_sent(dialect: ResponsesDialect) -> None:
+    messages = Messages.from_user("Hi")
+    assert new_items(messages, dialect) == [{"role": "user", "content": "Hi"}]
+    calling = received()
+    calling.parts = (Tool(FunctionCall("f"), call_id="a", status=Completed("ok")),)
+    messages.append("model", calling)
+    output = {"type": "function_call_output", "call_id": "a", "output": "ok"}
+    assert new_items(messages, dialect) == [output]
+    messages.append("model", received(name="resp_2"))
+    messages.user("Really?")
+    assert new_items(Messages.from_json(messages.to_json()), dialect) == [{"role": "user", "content": "Really?"}]
+
+
+def test_turns_that_are_not_in_the_conversation_are_sent() -> None:
+    messages = Messages.from_user("Hi")
+    messages.append("model", received(conversation="conv_2"))
+    partial = received(name="resp_2")
+    partial.metadata = Metadata("p", "m-1", "resp_2", None, extra={"conversation": {"id": "conv_1"}})
+    messages.append("model", partial)
+    messages.append("model", Turn([Text("Hey")], metadata=replace(partial.metadata, provider="q")))
+    assert [item["role"] for item in new_items(messages)] == ["user", "assistant", "assistant", "assistant"]
+    messages.append("model", received(name="resp_3"))
+    messages.append("model", received(name="resp_4", conversation="conv_2", text="Salut"))
+    messages.user("Really?")
+    assert [item["content"] for item in new_items(messages)] == ["Salut", "Really?"]
+
+
+def test_system_text_is_sent_with_each_request_to_a_conversation() -> None:
+    messages = Messages.from_system("Be brief.").user("Hi")
+    messages.append("model", received())
+    messages.user("Really?")
+    body = json.loads(composed(messages, replace(PLAIN, instructions=False), IN_CONVERSATION).body)
+    assert (body["instructions"], body["input"]) == ("Be brief.", [{"role": "user", "content": "Really?"}])
+
+
+def in_conversation() -> Messages:
+    """Return a conversation with two responses, which are also in a conversation on the server."""
+    messages = Messages.from_user("Hi")
+    messages.append("model", received())
+    messages.user("Really?")
+    messages.append("model", received(name="resp_2"))
+    messages.user("Sure?")
+    return messages
+
+
+def test_a_history_without_the_last_response_of_the_conversation_is_refused() -> None:
+    rewound = in_conversation().rewind(3).user("Why?")
+    summarized = in_conversation().summarize("They greeted.", 4)
+    for messages in (rewound, summarized, Messages.from_json(rewound.to_json())):
+        with pytest.raises(UnsupportedOptionError, match=r"'conv_1' on the server contains a response"):
+            composed(messages, PLAIN, IN_CONVERSATION)
+        other = ChatOptions(extras=(ResponsesOptions(provider="p", conversation="conv_3"),))
+        assert json.loads(composed(messages, PLAIN, other).body)["input"], "another conversation has no items yet"
+
+
+def test_a_summary_of_earlier_turns_keeps_the_conversation() -> None:
+    messages = in_conversation().summarize("They greeted.", 2)
+    assert new_items(messages) == [{"role": "user", "content": "Sure?"}]
+
+
+def test_a_token_count_contains_only_new_items_of_a_conversation() -> None:
+    body = json.loads(encode_count(in_conversation(), NO_TOOLS, IN_CONVERSATION, None, dialect=PLAIN))
+    assert (body["conversation"], body["input"]) == ("conv_1", [{"role": "user", "content": "Sure?"}])
+
+
+# --- Previous responses with calls, sockets and summaries ------------------------------------------------------
 
 
 def test_replaced_call_ids_prevent_a_previous_response() -> None:

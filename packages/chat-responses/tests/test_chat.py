@@ -168,6 +168,37 @@ class City(BaseModel):
     inhabitants: int
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_conversation_on_the_server_receives_each_item_once(stream: bool) -> None:
+    transport = MockTransport()
+    outputs = [call("add", '{"x":1,"y":2}'), message("Three."), message("Yes.")]
+    for number, item in enumerate(outputs):
+        fields = {"id": f"resp_{number}", "conversation": {"id": "conv_1"}}
+        if stream:
+            transport.events(completed(item, **fields))
+        else:
+            transport.answer(body=response(item, **fields))
+    model = ResponsesBuilder().with_model("m").with_base_url("https://host/v1").with_transport(transport).build()
+    options = ChatOptions(extras=(ResponsesOptions(conversation="conv_1"),))
+    chat = ChatBuilder().with_model(model).with_tools(collected()[0]).with_options(options).build()
+    messages = Messages.from_user("1 + 2?")
+    for question in ("Really?", None):
+        if stream:
+            async with chat.stream(messages) as events:
+                async for _ in events:
+                    pass
+        else:
+            await chat.complete(messages)
+        messages = Messages.from_json(messages.to_json())
+        if question is not None:
+            messages.user(question)
+    assert [request.json()["input"] for request in transport.requests] == [
+        [{"role": "user", "content": "1 + 2?"}],
+        [{"type": "function_call_output", "call_id": "a", "output": "3"}],
+        [{"role": "user", "content": "Really?"}],
+    ]
+
+
 async def test_structured_output_is_parsed_and_stored_as_text() -> None:
     transport = MockTransport()
     transport.answer(body=response(message('{"name": "Lyon", "inhabitants": "many"}')))

@@ -23,7 +23,7 @@ from chat_core.wire.parts import own_data, sole_text
 from chat_core.wire.shapes import Json, mapping
 from chat_core.wire.strict import strict_schema
 
-from chat_responses.chain import Encoded, last_stored, may_chain
+from chat_responses.chain import Encoded, last_in_conversation, last_stored, may_chain
 from chat_responses.declare import encode_tools, tool_choice_fields
 from chat_responses.options import ResponsesDialect, ResponsesOptions
 from chat_responses.parts import call_outputs, model_items, plain_items, wire_role
@@ -59,8 +59,8 @@ class Composed:
 
     Attributes:
         body: the request body.
-        history: all turns with their items, including those that are not sent. Empty if requests do not refer to
-            previous responses.
+        history: all turns with their items, including those that are not sent. Empty if requests refer neither to
+            previous responses nor to a conversation.
         dialect: the dialect after `ResponsesOptions` was applied.
         previous: the id of the previous response that the request refers to, or `None`.
         extras: the options of the Responses API, or `None`.
@@ -130,14 +130,17 @@ def compose(
     if extras is not None and extras.store is not None and extras.store != dialect.store:
         dialect = replace(dialect, store=extras.store)
     view = messages.view()
-    system = _system_text(view, options, dialect)
+    system = _system_text(view, options, extras, dialect)
     history: tuple[Encoded, ...] = ()
     previous: str | None = None
-    if may_chain(dialect):
+    conversation = extras.conversation if extras is not None else None
+    if conversation is not None:
         history = _encode_history(view, system, dialect)
-        server_has_conversation = extras is not None and extras.conversation is not None
-        index = None if whole or server_has_conversation else last_stored(history, dialect)
-        items = b",".join([items for _, _, items in _turns_to_send(history, index, dialect) if items])
+        items = _encode_after(history, last_in_conversation(messages, history, conversation, dialect), dialect)
+    elif may_chain(dialect):
+        history = _encode_history(view, system, dialect)
+        index = None if whole else last_stored(history, dialect)
+        items = _encode_after(history, index, dialect)
         previous = None if index is None else _response_id(history[index][1])
     else:
         items = _encode_items(view, system, dialect)
@@ -180,7 +183,7 @@ def encode_count(
     tools = tools.declared
     extras = options.extra(ResponsesOptions, dialect.provider)
     view = messages.view()
-    system = _system_text(view, options, dialect)
+    system = _system_text(view, options, extras, dialect)
     tools_sent = encode_tools(tools, extras, dialect)
     if tools and (extras is None or not (extras.tools or extras.prompt)):
         tools.require_choice(options.tool_choice)
@@ -189,7 +192,12 @@ def encode_count(
     head: Json = {"model": dialect.model} if dialect.model else {}
     if system.instructions is not None:
         head["instructions"] = system.instructions
-    return _join_body(head, _encode_items(view, system, dialect), tools_sent, rest)
+    if extras is not None and extras.conversation is not None:
+        history = _encode_history(view, system, dialect)
+        items = _encode_after(history, last_in_conversation(messages, history, extras.conversation, dialect), dialect)
+    else:
+        items = _encode_items(view, system, dialect)
+    return _join_body(head, items, tools_sent, rest)
 
 
 def _join_body(head: Json, items: bytes, tools: bytes, rest: Json) -> bytes:
@@ -229,7 +237,12 @@ class _SystemText:
     after: Sequence[Turn] = ()
 
 
-def _system_text(view: View, options: ChatOptions, dialect: ResponsesDialect) -> _SystemText:
+def _system_text(
+    view: View, options: ChatOptions, extras: ResponsesOptions | None, dialect: ResponsesDialect
+) -> _SystemText:
+    if extras is not None and extras.conversation is not None:
+        # The server would add system messages to the conversation, but not repeat or replace them.
+        dialect = replace(dialect, instructions=True)
     leading = leading_system_turns(view)
     replaced = [*takewhile(lambda turn: _is_plain(turn, dialect), leading)] if dialect.instructions else []
     texts = [turn.text for turn in replaced]
@@ -277,16 +290,15 @@ def _encode_history(view: View, system: _SystemText, dialect: ResponsesDialect) 
     return tuple([(role, turn, encode_turn(role, turn, dialect)) for role, turn in turns])
 
 
-def _turns_to_send(history: tuple[Encoded, ...], index: int | None, dialect: ResponsesDialect) -> Sequence[Encoded]:
-    """Return the turns to send after the previous response, whose index in the history is `index`.
+def _encode_after(history: tuple[Encoded, ...], index: int | None, dialect: ResponsesDialect) -> bytes:
+    """Return the items after the response whose index in the history is `index`, joined by commas.
 
-    The first turn contains the outputs of that response's calls. If `index` is `None`, all turns are returned.
+    They begin with the outputs of that response's calls. If `index` is `None`, all items are returned.
     """
     if index is None:
-        return history
-    role, turn, _ = history[index]
-    outputs = b",".join([dump_checked(item) for item in call_outputs(turn, dialect)])
-    return ((role, turn, outputs), *history[index + 1 :])
+        return b",".join([items for _, _, items in history if items])
+    outputs = [dump_checked(item) for item in call_outputs(history[index][1], dialect)]
+    return b",".join([*outputs, *[items for _, _, items in history[index + 1 :] if items]])
 
 
 def encode_turn(role: Role, turn: Turn, dialect: ResponsesDialect) -> bytes:

@@ -63,7 +63,8 @@ class ResponsesOptions:
         on_background: function that receives the `BackgroundResponse` when the server has accepted the request, and
             after each batch of events of a stream. Store it to wait for the response in another process.
         resume: a `BackgroundResponse` to wait for instead of sending the first request of the run.
-        conversation: id of a conversation stored on the server. Its items precede the items of the request.
+        conversation: id of a conversation stored on the server. Its items precede the items of the request. The server
+            adds the items of the request and of its response, and later requests contain only new items.
         prompt: a prompt stored on the server, with its variables.
         metadata: data that the server stores with the response.
         user, safety_identifier: id of the application's user.
