@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import anyio
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, TextDelta
-from chat_core.errors import ChatError, OverloadedError, StreamTruncatedError
+from chat_core.errors import ChatError, OverloadedError, StreamTruncatedError, TransportError
 from chat_core.testing import MockTransport
 from chat_responses import BackgroundResponse, ResponsesBuilder, ResponsesOptions, ResponsesProvider
 from chat_testing import Exchange, LoopbackServer
@@ -18,6 +18,7 @@ from chat_testing import Exchange, LoopbackServer
 pytestmark = pytest.mark.anyio
 
 TEXT = "One two three."
+SSE = {"content-type": "text/event-stream"}
 MAX_REQUESTS = 20
 """Number of requests after which the server refuses further ones, to stop an endless loop."""
 MESSAGE = {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": TEXT}]}
@@ -220,6 +221,40 @@ async def test_a_retry_waits_for_the_response_that_was_started(
             await chat.complete(messages, options=background())
     assert messages[-1].text == TEXT
     assert [request for request in server.requests if request.startswith("POST")] == ["POST /v1/responses"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_the_delay_that_the_server_asks_for_is_respected(delays: list[float], *, streamed: bool) -> None:
+    transport = MockTransport()
+    if streamed:
+        transport.events(json.dumps({**EVENTS[0], "sequence_number": 0}))
+    else:
+        transport.answer(200, {}, {"id": "resp_1", "status": "queued"})
+    for seconds in ("20", "0"):
+        transport.answer(429, {"retry-after": seconds}, {"error": {"message": "Slow down."}})
+    if streamed:
+        transport.events(*map(json.dumps, EVENTS))
+    else:
+        transport.answer(200, {}, DONE)
+    model = ResponsesBuilder().with_base_url("http://host").with_model("m").with_transport(transport).build()
+    chat = ChatBuilder().with_model(model).with_retry(0).build()
+    if streamed:
+        assert await heard(model, background()) == (TEXT, TEXT)
+    else:
+        assert (await chat.complete(Messages.from_user("Count."), options=background())).text == TEXT
+    assert delays == [1, 20, 4]
+
+
+@pytest.mark.parametrize("borders", [True, False])
+async def test_a_stream_continues_after_the_last_event_with_a_number(*, borders: bool) -> None:
+    events = [{**event, "sequence_number": number} for number, event in enumerate(EVENTS)]
+    chunks = [f"data: {json.dumps(event)}\n\n" for event in [*events[:5], {"type": "keepalive"}]]
+    transport = MockTransport()
+    transport.answer(200, SSE, [*(chunks if borders else ["".join(chunks)]), TransportError("stream", "reset")])
+    transport.events(*map(json.dumps, events[5:]))
+    model = ResponsesBuilder().with_base_url("http://host").with_model("m").with_transport(transport).build()
+    assert await heard(model, background()) == (TEXT, TEXT)
+    assert transport.last.path == "/responses/resp_1?stream=true&starting_after=4"
 
 
 async def test_a_retry_after_a_failed_response_starts_a_new_one() -> None:

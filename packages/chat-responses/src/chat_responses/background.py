@@ -118,7 +118,7 @@ class Backoff:
         self._failures = 0
 
     async def wait(self, failure: ChatError | None = None) -> None:
-        """Wait before the next request.
+        """Wait before the next request, at least as long as the server asked to wait.
 
         Args:
             failure: the failure of the last request, or `None`.
@@ -132,7 +132,8 @@ class Backoff:
             raise failure
         else:
             self._failures += 1
-        await anyio.sleep(self._delay)
+        asked = failure.retry_after if failure is not None else None
+        await anyio.sleep(max(self._delay, asked or 0.0))
         self._delay = min(2 * self._delay, MAX_DELAY)
 
 

@@ -115,7 +115,7 @@ class StreamDecoder(EventDecoder):
         resumed: whether another decoder received the first events. Their texts are not delivered again.
     """
 
-    __slots__ = ("_answer", "_head", "_output")
+    __slots__ = ("_answer", "_head", "_number", "_output")
 
     TERMINATOR: ClassVar[str] = "`response.completed`"
 
@@ -124,6 +124,7 @@ class StreamDecoder(EventDecoder):
         self._head: Json = {}
         self._answer = Answer(provider, resumed=resumed)
         self._output: list[Json] | None = None
+        self._number: object = None
 
     @property
     def response_id(self) -> str | None:
@@ -132,11 +133,8 @@ class StreamDecoder(EventDecoder):
 
     @property
     def sequence_number(self) -> int | None:
-        """The number of the last event, or `None` if it has none."""
-        try:
-            number = mapping(loads_limited(self.data)).get("sequence_number")
-        except ValueError:
-            return None
+        """The number of the last event that has one, or `None`. Events such as keepalives may have none."""
+        number = self._number
         return number if isinstance(number, int) else None
 
     def feed_json(self, events: Iterable[Json]) -> list[Delta]:
@@ -153,6 +151,7 @@ class StreamDecoder(EventDecoder):
         Most events add to an item. They are passed to the handler of the item directly, not through `take()`.
         """
         surrogates, answer = self.surrogates, self._answer
+        numbered: Any = {}  # the last event, except keepalives and other events without a number
         for event in events:
             data = event.data
             self.data: bytes = data
@@ -173,10 +172,14 @@ class StreamDecoder(EventDecoder):
                 continue
             if handler is not None:
                 handler(answer, parsed, out)
+                numbered = parsed
                 continue
             self.take(parsed, event.type, out)
+            if "sequence_number" in parsed:
+                numbered = parsed
             if self.done:
-                return
+                break
+        self._number = numbered.get("sequence_number", self._number)
 
     def parse_irregular(self, event: Event) -> object:
         """Parse event data that the fast parser rejects.
