@@ -71,6 +71,8 @@ OTHERWISE: Final = {
         "messages[[]*[]].role",
         "*.cache_control",
         "*[[]0[]].cache_control",
+        # One client sends arguments that are not a JSON object. Our request wraps them.
+        "input[[]*[]].arguments",
     ),
 }
 """Where a vendor takes what its builder says, and something else too, which some recorded client has said."""
