@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import threading
@@ -125,7 +126,16 @@ async def test_a_large_request_body_arrives_completely() -> None:
     assert (exchange.body == body, exchange.headers["content-length"]) == (True, "3000000")
 
 
-@pytest.mark.parametrize("host", ["", "127.0.0.1:not-a-port", "[::1"])
+async def test_the_connect_timeout_includes_the_resolution_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolve_never(*_arguments: object, **_settings: object) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve_never)
+    error = await refused(AiohttpTransport(), ask("api.example.test", timeouts=Timeouts(connect=0.1)))
+    assert (error.kind, "within 0.1 seconds" in str(error)) == ("timeout", True)
+
+
+@pytest.mark.parametrize("host", ["", "127.0.0.1:not-a-port", "[::1", "a..b", f"{'a' * 64}.test"])
 async def test_an_invalid_host_is_refused_without_leaking_the_key(host: str) -> None:
     assert (await refused(AiohttpTransport(), ask(host))).kind == "protocol"
 
@@ -183,6 +193,18 @@ async def test_an_unsupported_proxy_scheme_is_refused(clean: pytest.MonkeyPatch)
     assert error.kind == "connect"
     assert "'socks5'" in str(error)
     assert "word" not in str(error)
+
+
+async def test_the_connect_timeout_includes_the_response_of_a_proxy_to_connect() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        transport = AiohttpTransport(proxy=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with anyio.fail_after(10):
+            error = await refused(transport, ask("api.example.test", scheme="https", timeouts=Timeouts(connect=0.1)))
+    assert (error.kind, "within 0.1 seconds" in str(error)) == ("timeout", True)
+
+
+async def test_a_proxy_with_an_invalid_name_raises_a_protocol_error() -> None:
+    assert (await refused(AiohttpTransport(proxy="http://a..b:9"), ask("api.example.test"))).kind == "protocol"
 
 
 async def test_an_unreachable_proxy_raises_a_connect_error() -> None:

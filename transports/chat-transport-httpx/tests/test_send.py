@@ -139,3 +139,21 @@ async def test_a_proxy_that_refuses_a_tunnel_raises_a_connect_error(opened: Open
             with pytest.raises(TransportError, match="407") as caught:
                 await transport.send(Request("POST", "https", "api.example.test", "/"))
     assert caught.value.kind == "connect"
+
+
+@pytest.mark.parametrize(
+    ("proxy", "text"),
+    [
+        ("socks5://user:word@127.0.0.1:9", "socksio"),
+        ("socks4://user:word@127.0.0.1:9", "must be like 'http://127.0.0.1:8080'"),
+        ("127.0.0.1:9", "must be like 'http://127.0.0.1:8080'"),
+        ("http://user:word@127.0.0.1:99999", "65535|127.0.0.1:99999 failed"),  # asyncio, trio
+    ],
+)
+async def test_an_unusable_proxy_raises_a_connect_error(proxy: str, text: str) -> None:
+    transport = HttpxTransport(proxy=proxy)
+    with pytest.raises(TransportError, match=text) as caught:
+        await transport.send(ask("api.example.test"))
+    await transport.aclose()
+    assert caught.value.kind == "connect"
+    assert "word" not in f"{caught.value} {caught.value.__cause__!r} {caught.value.__context__!r}"

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import final
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.tracing import Trace
 from chat_core.errors import TransportError
 from chat_core.transport.event_loops import PerEventLoop, close_with_event_loop
+
+
+@final
+class Connector(aiohttp.TCPConnector):
+    """Connector that limits the time of all steps until a new connection is ready.
+
+    In aiohttp, the timeout `sock_connect` limits TCP and TLS, but neither the resolution of names nor the response of a
+    proxy to `CONNECT`. The timeout `connect` limits these, and also how long a request waits for a free connection.
+    """
+
+    async def _create_connection(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - the arguments of aiohttp
+    ) -> ResponseHandler:
+        async with asyncio.timeout(timeout.sock_connect):
+            return await super()._create_connection(req, traces, timeout)
 
 
 @final

@@ -20,6 +20,7 @@ _KINDS: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (aiohttp.InvalidURL, "protocol"),
     (aiohttp.NonHttpUrlClientError, "protocol"),
     (HttpProcessingError, "protocol"),
+    (UnicodeError, "protocol"),  # the name of the host or the proxy cannot be encoded for DNS
     (zlib.error, "protocol"),  # the body does not match its content-encoding
     (aiohttp.ClientError, "stream"),
     (OSError, "stream"),

@@ -15,7 +15,7 @@ from chat_core.transport.http import HttpTransport, describe, invalid_header_nam
 from chat_core.transport.tls import TlsContext
 from yarl import URL
 
-from chat_transport_aiohttp._connections import LoopSession, Proxies
+from chat_transport_aiohttp._connections import Connector, LoopSession, Proxies
 from chat_transport_aiohttp._errors import AiohttpErrorTranslation
 from chat_transport_aiohttp._request_body import request_data
 from chat_transport_aiohttp._response import AiohttpResponse
@@ -47,7 +47,8 @@ class AiohttpTransport(HttpTransport):
 
     Args:
         session: a session of the caller, who owns it: the transport never closes it, and ignores its own connection
-            arguments. By default, the transport creates one session for each event loop.
+            arguments. By default, the transport creates one session for each event loop. The connect timeout of a
+            request includes the resolution of names and the `CONNECT` of a proxy only in these sessions.
         proxy: the URL of a proxy for all requests. By default, it is read from the environment if `trust_env` is true.
         verify: a TLS context, the path of a CA bundle, or whether to verify certificates. By default, the CA
             certificates of the system are trusted.
@@ -85,9 +86,7 @@ class AiohttpTransport(HttpTransport):
         tls = TlsContext(verify, lambda checked: checked)
 
         def make() -> aiohttp.ClientSession:
-            connector = aiohttp.TCPConnector(
-                ssl=tls.get(), limit=max_connections or 0, keepalive_timeout=idle_connection_seconds
-            )
+            connector = Connector(ssl=tls.get(), limit=max_connections or 0, keepalive_timeout=idle_connection_seconds)
             return aiohttp.ClientSession(
                 connector=connector,
                 proxy=proxy,

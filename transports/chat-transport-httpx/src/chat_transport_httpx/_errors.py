@@ -45,6 +45,9 @@ class HttpxErrorTranslation(ErrorTranslation):
 
     def translate(self, error: BaseException) -> TransportError | None:
         """Implement `ErrorTranslation.translate`."""
+        if any(isinstance(inner, OverflowError) for inner in getattr(error, "exceptions", ())):
+            # A group of anyio, which does not check ports. The port of a request has been checked.
+            return self.transport_error("connect", "the port of the proxy is above 65535", None)
         name = _known_name(type(error))
         if name is None:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from chat_core.errors import TransportError
 from chat_core.transport import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_EVENT_BYTES, MAX_STREAM_BYTES, Request
@@ -19,6 +19,11 @@ from chat_transport_httpx._response import HttpxResponse
 
 if TYPE_CHECKING:
     from chat_core.transport import Transport
+
+_INVALID_PROXY: Final = (
+    "the URL of a proxy must be like 'http://127.0.0.1:8080', with http, https, socks5 or socks5h: check the argument "
+    "proxy, and the variables HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
+)
 
 
 @final
@@ -81,7 +86,13 @@ class HttpxTransport(HttpTransport):
         )
 
         def make() -> OwnClient:
-            return OwnClient(http2=http2, proxy=proxy, verify=tls.get(), trust_env=trust_env, limits=limits)
+            verified = tls.get()
+            try:
+                return OwnClient(http2=http2, proxy=proxy, verify=verified, trust_env=trust_env, limits=limits)
+            except ImportError as error:  # the packages for HTTP/2 and SOCKS proxies are optional
+                raise TransportError("connect", f"the HTTP client cannot be created: {error}") from error
+            except ValueError:  # its message quotes the URL of the proxy, which may contain a password
+                raise TransportError("connect", _INVALID_PROXY) from None
 
         self._client = None if client is None else require_async_client(client)
         if self._client is not None:
