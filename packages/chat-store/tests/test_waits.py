@@ -42,6 +42,7 @@ class Office:
         self.clock = Clock()
         self.store = MemoryStore(now=self.clock)
         self.noon = self.clock.after(hours=3)
+        self.behind = timedelta()
         self.broken = False
         self.posted = 0
 
@@ -68,7 +69,7 @@ class Office:
         calls = [FunctionCall("pay", {}, id="pay"), FunctionCall("post", {}, id="post")]
         model = ScriptedProvider(calls, "Done.", by_history=True)
         builder = ChatBuilder().with_model(model).with_scoped_tools(ScopedCollection(tools, self.policy))
-        return builder.with_clock(self.clock).build()
+        return builder.with_clock(lambda: self.clock() - self.behind).build()
 
     async def work(self) -> int:
         """Run every conversation that is due, as a worker does, and return the number of runs."""
@@ -102,6 +103,22 @@ async def test_a_call_behind_a_waiting_call_is_due_when_the_approval_of_that_cal
     await office.work()
     office.clock.time = office.noon
     await office.work()
+    office.clock.advance(days=2)
+    assert [await office.work(), await office.work()] == [1, 0]
+    assert office.posted == 1
+
+
+async def test_a_deadline_is_due_once_if_the_clock_of_a_run_is_behind_that_of_the_store() -> None:
+    office = Office()
+    await office.store.create(Messages.from_user("Pay and post."))
+    office.behind = timedelta(hours=1)
+    assert [await office.work(), await office.work()] == [1, 0]
+
+    office.clock.time = office.noon
+    assert await office.work() == 0
+    office.clock.advance(hours=1)
+    assert [await office.work(), await office.work()] == [1, 0]
+
     office.clock.advance(days=2)
     assert [await office.work(), await office.work()] == [1, 0]
     assert office.posted == 1

@@ -54,6 +54,7 @@ class StoreLog(ConversationLog):
         self._id = head.id
         self._new_head = head
         self._fence: int | None = None
+        self._claimed_at: datetime | None = None
         self._reported_entries = 0
         self._incarnation: str = ""
         self._opened = False
@@ -113,6 +114,7 @@ class StoreLog(ConversationLog):
             head = self._head_with_lease(fence, batch)
             lease = Lease(fence, head.holder, head.lease_until)
             self._append_entry(transaction, {"lease": lease.to_dict()}, batch, head)
+            self._claimed_at = self._now()
         self._fence = fence
 
     def renew(self) -> None:
@@ -182,7 +184,7 @@ class StoreLog(ConversationLog):
                 if not self._is_overtaken():
                     # Entries that the run has not read may be decisions: the conversation is due for another run.
                     unseen = self._head.entries > seen and not self.state.delivered
-                    due = now if unseen else self._wait_index.next_due(self.state, now, looked_at)
+                    due = now if unseen else self._wait_index.next_due(self.state, now, looked_at, self._claimed_at)
                     head = replace(self._head, lease_until=None, due=due)
                     fields = {**self._make_snapshot(transaction), "lease": Lease(head.fence).to_dict()}
                     self._append_entry(transaction, fields, Batch(0), head)

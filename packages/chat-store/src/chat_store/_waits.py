@@ -76,7 +76,9 @@ class WaitIndex:
             self.unanswered = _needs_response(role, turn)
         self.unresolved |= {tool.id for tool in turn.tools if not tool.resolved}
 
-    def next_due(self, state: LogState, now: datetime, looked_at: datetime | None = None) -> datetime | None:
+    def next_due(
+        self, state: LogState, now: datetime, looked_at: datetime | None = None, claimed_at: datetime | None = None
+    ) -> datetime | None:
         """Return the time from which the next run can continue the conversation, or None.
 
         Args:
@@ -84,6 +86,8 @@ class WaitIndex:
             now: the current time.
             looked_at: time at which the run last examined the waiting calls, or None if the run may have left work. A
                 deadline that had passed by this time does not make the conversation due again.
+            claimed_at: time at which the run began. The run examined the calls later, so an earlier `looked_at` means
+                that its clock is behind that of the store. The next run then begins later by this difference.
 
         Returns:
             The time, or None if a decision or a turn is needed first.
@@ -92,7 +96,8 @@ class WaitIndex:
         if not tools and has_user_posts(state):
             return now
         if looked_at is not None:
-            return min([at for at in _iterate_deadlines(tools) if at > looked_at], default=None)
+            behind = max((claimed_at or looked_at) - looked_at, timedelta())
+            return min([at + behind for at in _iterate_deadlines(tools) if at > looked_at], default=None)
         if tools:
             return _next_due_at(tools, now)
         if state.delivered is False:
