@@ -83,11 +83,14 @@ class Session:
             max_pages: number of pages that the server may have.
 
         Raises:
-            ServerUnavailableError: the server is not connected, does not list its tools, or has more pages.
+            ServerUnavailableError: the server is not connected, offers no tools, does not list them, or has more pages.
         """
         if self._client is None:
             msg = f"the MCP server {self.label!r} is not available: {reason_of(self._failure)}"
             raise ServerUnavailableError(msg) from self._failure
+        if self._client.server_capabilities.tools is None:
+            msg = f"the MCP server {self.label!r} offers no tools: it does not declare the capability 'tools'"
+            raise ServerUnavailableError(msg)
         found: list[types.Tool] = []
         cursor: str | None = None
         cursors: set[str] = set()

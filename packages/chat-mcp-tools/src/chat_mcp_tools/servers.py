@@ -18,6 +18,7 @@ from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
 
 from chat_mcp_tools._http_client import MAX_RETRIES, SessionClient
+from chat_mcp_tools._readable_stream import ReadableStream
 from chat_mcp_tools._response_limit import MAX_RESPONSE_BYTES, limit_response
 
 
@@ -118,8 +119,8 @@ async def _start_process(server: StdioServer) -> AsyncGenerator[Any]:
     )
     # Not `sys.stderr`: notebooks and tests replace it with objects that have no file descriptor.
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: ASYNC230, PTH123 - opened at once
-        async with stdio_client(parameters, errlog=sys.__stderr__ or nowhere) as streams:
-            yield streams
+        async with stdio_client(parameters, errlog=sys.__stderr__ or nowhere) as (received, sent):
+            yield ReadableStream(received), sent
 
 
 _LOGGERS = ("httpx2", "mcp.client.streamable_http")

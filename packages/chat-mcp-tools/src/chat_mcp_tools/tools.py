@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast, final
 
-import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 from chat_core import ToolCollection, ToolContext
 from chat_core.arguments import require_number, require_whole
@@ -23,6 +23,9 @@ from chat_mcp_tools.annotations import McpAnnotations, annotations_of
 from chat_mcp_tools.errors import ServerUnavailableError
 from chat_mcp_tools.servers import HttpServer, McpServer, StdioServer
 
+TIMEOUT = 60.0
+"""Default timeout of a call in seconds."""
+
 _INVALID_NAME_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -33,7 +36,7 @@ async def mcp_tools(
     *,
     prefix: str = "",
     without: Collection[str] = (),
-    timeout: float | None = None,  # noqa: ASYNC109 - the time limit of each call, not of this block
+    timeout: float | None = TIMEOUT,  # noqa: ASYNC109 - the time limit of each call, not of this block
     trusted: bool = False,
     connect_timeout: float = 60.0,
     max_pages: int = MAX_PAGES,
@@ -52,7 +55,7 @@ async def mcp_tools(
         prefix: prepended to each tool's name, to keep the tools of two servers apart. Characters that providers do not
             accept in a name become `_`.
         without: names of tools to leave out, as the server calls them.
-        timeout: seconds that one call may take. The server is notified when a call is abandoned.
+        timeout: seconds that one call may take; `None` for no limit. The server is notified when a call is abandoned.
         trusted: whether to rely on the server's declaration that a tool is idempotent or read-only. If so, an
             interrupted call is repeated; otherwise an approver decides. Policies are not affected.
         connect_timeout: seconds for the server to start, respond and list its tools.
@@ -116,6 +119,7 @@ async def _collect_tools(session: Session, settings: _Settings) -> ToolCollectio
     tools = ToolCollection(McpAnnotations)
     for tool in listed:
         if tool.name not in settings.without:
+            await anyio.lowlevel.checkpoint()  # the check of a schema takes a millisecond, and a list may be long
             _register_tool(tools, session, tool, settings)
     return tools
 
