@@ -22,7 +22,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -172,22 +171,22 @@ def run(asked: Asked, rows: Sequence[Row]) -> list[Result]:
     return results
 
 
-def write(results: list[Result], said: str, page_file: Path = PAGE, plot_file: Path = PLOT) -> None:
+def write(results: list[Result], said: str) -> None:
     """Write the results to the page and the plot."""
-    text = page_file.read_text(encoding="utf-8")
-    page_file.write_text(put(text, page(results, said)), encoding="utf-8")
-    plot_file.write_text(plot({result.row.name: result for result in results}), encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(put(text, page(results, said)), encoding="utf-8")
+    PLOT.write_text(plot({result.row.name: result for result in results}), encoding="utf-8")
 
 
-def write_again(results: list[Result], load: float, page_file: Path = PAGE) -> None:
+def write_again(results: list[Result], load: float) -> None:
     """Replace remeasured rows in the page and add a note with the date."""
     names = ", ".join([f"`{result.row.name}`" for result in results])
     said = (
         f"The rows {names} were measured again on {datetime.now(UTC):%Y-%m-%d}, at a load of {load:.1f} before that. "
         "Their sections state the times."
     )
-    text = page_file.read_text(encoding="utf-8")
-    page_file.write_text(with_remeasured_rows(text, results, [row.name for row in ROWS], said), encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(with_remeasured_rows(text, results, [row.name for row in ROWS], said), encoding="utf-8")
 
 
 def main() -> None:

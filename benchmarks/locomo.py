@@ -34,7 +34,6 @@ from local_models import make_embedder
 from rotation import Scored, rotate
 
 CUTS = (5, 10, 20)
-COLUMNS = (*(f"any@{cut}" for cut in CUTS), "recall@10")
 WITHOUT_EVIDENCE = 5
 """The category of questions that the conversation does not answer."""
 WORDS_ALONE = Weights(speaker=0, date=0, time=0, conversation=0, question=0, embedding=0)

@@ -68,8 +68,6 @@ UNITS: Final[Mapping[str, int]] = {
 }
 """Number of calls, events or requests in one slot, by name of the work."""
 
-WIRES: Final = ("completions", "claude", "gemini", "responses")
-
 SCHEMA: Final[dict[str, object]] = {
     "type": "object",
     "properties": {"city": {"type": "string"}},

@@ -97,9 +97,9 @@ def tape(stop: str, reason: FinishReason, *blocks: Block, calls: tuple[FunctionC
     )
 
 
-def refused(status: int, kind: str, words: str = "No.", **headers: str) -> Reply:
+def refused(status: int, kind: str, **headers: str) -> Reply:
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply.json({"type": "error", "error": {"type": kind, "message": words}}, status, fields)
+    return Reply.json({"type": "error", "error": {"type": kind, "message": "No."}}, status, fields)
 
 
 TAPES = ProviderTapes(

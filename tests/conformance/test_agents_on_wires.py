@@ -51,7 +51,6 @@ def completions(url: str) -> ChatProvider:
     return CompletionsBuilder().with_base_url(url).with_model("m").with_api_key("key").build()
 
 
-GEMINI_NONE = {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}}
 WIRES = [
     pytest.param(claude, claude_tapes.TAPES, {"tool_choice": {"type": "none"}}, id="claude"),
     pytest.param(

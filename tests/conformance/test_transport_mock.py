@@ -20,8 +20,6 @@ from chat_testing.transport_conformance import (
     TransportConformance,
 )
 
-Step = bytes | Exception | Callable[[], object]
-
 
 @dataclass
 class Script:

@@ -14,9 +14,9 @@ import pytest
 MEMORY = Path(__file__).resolve().parents[2] / "docs" / "examples" / "memory.py"
 
 
-def run(folder: Path, *words: str, typed: str = "") -> str:
+def run(folder: Path, *words: str) -> str:
     command = [sys.executable, "-W", "error", str(MEMORY), "--folder", str(folder), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, input=typed)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, input="")
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

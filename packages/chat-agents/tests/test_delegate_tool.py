@@ -54,10 +54,10 @@ def failure_of(session: AgentSession, *path: str) -> str:
     return status.error
 
 
-async def run(office: Office, *script: Any, message: str = "Go.") -> tuple[AgentSession, list[str]]:
+async def run(office: Office, *script: Any) -> tuple[AgentSession, list[str]]:
     engine, _ = new_engine(*script)
     session = AgentSession(flow="desk")
-    events = await collect(engine, office, session, message)
+    events = await collect(engine, office, session, "Go.")
     return session, short(events)
 
 

@@ -23,9 +23,9 @@ def transport() -> MockTransport:
     return mock
 
 
-async def asked(builder: Any, options: ChatOptions | None = None, messages: Messages | None = None) -> Any:
+async def asked(builder: Any, options: ChatOptions | None = None) -> Any:
     provider = builder.build()
-    said = messages or Messages.from_system("Be kind.").user("Hi")
+    said = Messages.from_system("Be kind.").user("Hi")
     output = OutputSchema("x", {"type": "object", "properties": {}})
     await provider.complete(said, NO_TOOLS, options or ChatOptions(), output)
 

@@ -47,8 +47,8 @@ def flat(**fields: object) -> object:
     return fields
 
 
-def litellm(name: str, code: str, kind: str | None = None, message: str = "upstream said no") -> object:
-    return error(f"litellm.{name}: {message}", kind, code)
+def litellm(name: str, code: str, kind: str | None = None) -> object:
+    return error(f"litellm.{name}: upstream said no", kind, code)
 
 
 ROWS: Final[tuple[tuple[str, int, object, type[ProviderError]], ...]] = (

@@ -87,7 +87,7 @@ def decided_at(messages: Messages, write: str, tool_id: str, outcome: str) -> Me
             stored = conversation.resting().tool(tool_id)
             record(stored, outcome)
             messages.adopt((tool_id,), stored)
-            if write.endswith(tool_id) or tool_id in write:
+            if tool_id in write:
                 raise ConflictError("decided elsewhere")
 
     conversation = MemoryConversation(messages, on_call=store)

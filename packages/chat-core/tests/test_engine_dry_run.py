@@ -73,8 +73,8 @@ class Bank:
         return ChatBuilder().with_model(model).with_scoped_tools(self.scope()).with_clock(lambda: NOON).build()
 
 
-def pay(to: str, id: str = "") -> FunctionCall:
-    return FunctionCall("pay", {"to": to}, id=id or to)
+def pay(to: str) -> FunctionCall:
+    return FunctionCall("pay", {"to": to}, id=to)
 
 
 def outcomes(found: DryRun) -> dict[str, str]:

@@ -65,14 +65,14 @@ class Firm:
         return chat
 
 
-async def fail_after_payment(firm: Firm, depth: int = 2) -> Messages:
+async def fail_after_payment(firm: Firm) -> Messages:
     """Return the conversation of a run in which the clerk's model fails after a payment."""
     messages = Messages.from_user("pay")
-    paused = await firm.chat(depth).complete(messages)
+    paused = await firm.chat().complete(messages)
     assert isinstance(paused, Paused)
     messages.tool(*paused.waiting[0].path).approve(by="ana")
     firm.failure = ServerError("503")
-    assert isinstance(await firm.chat(depth).complete(messages), ChatResponse)
+    assert isinstance(await firm.chat().complete(messages), ChatResponse)
     return messages
 
 

@@ -497,7 +497,7 @@ async def test_a_direct_call_receives_values_and_evaluates_no_instructions() -> 
 # --- Chats inside chats -----------------------------------------------------------------------------------------
 
 
-def nested(desk: Desk, inner_builder: Any, *, calls: int = 1) -> Any:
+def nested(inner_builder: Any, *, calls: int = 1) -> Any:
     inner = inner_builder.build().as_tool(name="ask", description="Ask.")
     asks = [FunctionCall("ask", {"request": "read"}) for _ in range(calls)]
     return (
@@ -516,7 +516,7 @@ def inner_builder(desk: Desk, policy: Any = None) -> Any:
 
 async def test_an_inner_chat_uses_its_factories_and_the_values_of_the_outer_run() -> None:
     desk = Desk()
-    chat = nested(desk, inner_builder(desk).with_values(Database, desk.database), calls=2).build()
+    chat = nested(inner_builder(desk).with_values(Database, desk.database), calls=2).build()
 
     await chat.complete(Messages.from_user("hi"), owner="ana")
 
@@ -527,7 +527,7 @@ async def test_an_inner_chat_uses_its_factories_and_the_values_of_the_outer_run(
 
 async def test_injected_values_are_passed_to_inner_chats() -> None:
     desk = Desk()
-    chat = nested(desk, inner_builder(desk).with_values(Database, desk.database)).build()
+    chat = nested(inner_builder(desk).with_values(Database, desk.database)).build()
 
     await chat.complete(Messages.from_user("hi"), inject={Database: Database("given"), User: User("bo")})
 
@@ -537,7 +537,7 @@ async def test_injected_values_are_passed_to_inner_chats() -> None:
 
 async def test_a_missing_value_of_an_inner_chat_is_reported_with_the_tool_path() -> None:
     desk = Desk()
-    chat = nested(desk, inner_builder(desk)).build()
+    chat = nested(inner_builder(desk)).build()
 
     with pytest.raises(UsageError, match=r"^the tool 'ask/read' needs a value of the type Database"):
         await chat.complete(Messages.from_user("hi"))
@@ -554,7 +554,7 @@ async def test_a_resumed_inner_chat_has_values_for_its_policy_and_its_tools() ->
         return RequireApproval()
 
     builder = inner_builder(desk, policy).with_values(Database, desk.database)
-    chat = nested(desk, builder).build()
+    chat = nested(builder).build()
     messages = Messages.from_user("hi")
 
     paused = await chat.complete(messages, owner="ana")

@@ -41,10 +41,10 @@ class Risk:
     high: bool
 
 
-def collection(*names: str, high: bool = True) -> ToolCollection[Risk]:
+def collection(*names: str) -> ToolCollection[Risk]:
     tools = ToolCollection(Risk)
     for name in names:
-        tools.register(name, {"type": "object"}, lambda arguments: arguments, Risk(high))
+        tools.register(name, {"type": "object"}, lambda arguments: arguments, Risk(True))
     return tools
 
 

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.anyio
 SECRET = "sk-must-not-be-told"
 ASKED = Request("POST", "https", f"user:{SECRET}@llm.example", f"/v1/chat?key={SECRET}")
 SSE = (b"content-type", b"text/event-stream")
-PAGE = (b"content-type", b"text/html")
 
 
 class LibraryError(Exception):

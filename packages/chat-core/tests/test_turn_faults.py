@@ -34,7 +34,6 @@ from chat_core.messages import (
 )
 
 NUMBER: Any = 5
-NONE: Any = None
 WRONG: dict[str, Turn] = {
     "parts[0]": Turn([NUMBER]),
     "parts[0].text": Turn([Text(NUMBER)]),

@@ -51,8 +51,8 @@ def call(name: str, signature: str | None = None, **args: object) -> dict[str, o
 USAGE = {"promptTokenCount": 5, "candidatesTokenCount": 2, "thoughtsTokenCount": 3, "totalTokenCount": 10}
 
 
-def built(transport: MockTransport, model: str = "gemini-3-flash") -> GeminiProvider:
-    return GeminiBuilder().with_model(model).with_api_key("hunter2").with_transport(transport).build()
+def built(transport: MockTransport) -> GeminiProvider:
+    return GeminiBuilder().with_model("gemini-3-flash").with_api_key("hunter2").with_transport(transport).build()
 
 
 def streamed(transport: MockTransport, *chunks: Mapping[str, object]) -> None:

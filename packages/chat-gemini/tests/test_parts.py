@@ -30,8 +30,8 @@ DIALECT = Dialect(model="m", provider="p")
 PNG = base64.b64encode(b"\x89PNG").decode()
 
 
-def said(*parts: Part, dialect: Dialect = DIALECT) -> list[Any]:
-    content = user_content(Turn(parts), dialect)
+def said(*parts: Part) -> list[Any]:
+    content = user_content(Turn(parts), DIALECT)
     return [] if content is None else content["parts"]
 
 

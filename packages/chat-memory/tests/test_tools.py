@@ -46,8 +46,8 @@ async def call(memory: SqliteMemory, name: str, *, by: str | None = "ana", **arg
     return tool.result_text()
 
 
-async def objects(memory: SqliteMemory, scope: str = "ana") -> list[str]:
-    return [fact.object for fact in await memory.scope(scope).facts()]
+async def objects(memory: SqliteMemory) -> list[str]:
+    return [fact.object for fact in await memory.scope("ana").facts()]
 
 
 async def test_memory_tools_take_the_scope_from_the_run_and_not_from_arguments(memory: SqliteMemory) -> None:

@@ -340,9 +340,9 @@ FILES = {
 """Paths that a task without a grant for them reads or writes, by name."""
 
 
-def touch(path: str, content: str = "new") -> TaskCall:
+def touch(path: str) -> TaskCall:
     return TaskCall(
-        run_id="run", task_id="task", config={"path": path, "content": content}, context={}, filesystem=("data",)
+        run_id="run", task_id="task", config={"path": path, "content": "new"}, context={}, filesystem=("data",)
     )
 
 

@@ -13,9 +13,9 @@ from chat_pipeline import FileRead, FileWrite, Folder, TaskCall, TaskError
 pytestmark = pytest.mark.anyio
 
 
-def call(path: str, content: JsonValue = "new", *, granted: tuple[str, ...] = ("data",)) -> TaskCall:
+def call(path: str, content: JsonValue = "new") -> TaskCall:
     config: dict[str, JsonValue] = {"path": path, "content": content}
-    return TaskCall(run_id="run", task_id="task", config=config, context={}, filesystem=granted)
+    return TaskCall(run_id="run", task_id="task", config=config, context={}, filesystem=("data",))
 
 
 async def test_a_file_is_read_with_its_size_in_bytes(granted: Path) -> None:

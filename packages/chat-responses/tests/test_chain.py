@@ -25,10 +25,10 @@ def answer(text: str = "Hello", *, name: str = "resp_1", **extra: object) -> Tur
     return Turn([Text(text)], metadata=Metadata("p", "m-1", name, "completed", extra=extra))
 
 
-def asked(turn: Turn, dialect: ResponsesDialect = CHAINING, *, first: str = "Hi") -> Messages:
+def asked(turn: Turn, dialect: ResponsesDialect = CHAINING) -> Messages:
     """Return a conversation with a question, its answer and another question."""
     messages = Messages.from_system("Be brief.")
-    messages.user(first)
+    messages.user("Hi")
     sent = composed(messages, dialect)
     messages.append("model", sealed(turn, sent.history, sent.dialect))
     messages.user("Really?")

@@ -42,8 +42,8 @@ def message(text: str) -> dict[str, object]:
     return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
 
 
-def call(name: str, arguments: str, call_id: str = "a") -> dict[str, object]:
-    return {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": name, "arguments": arguments}
+def call(arguments: str, call_id: str = "a") -> dict[str, object]:
+    return {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": "add", "arguments": arguments}
 
 
 THOUGHT: dict[str, object] = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
@@ -78,7 +78,7 @@ def collected() -> tuple[ToolCollection[Any], list[str]]:
 
 async def test_a_tool_runs_and_its_result_is_sent_to_the_model() -> None:
     transport = MockTransport()
-    transport.answer(body=response(THOUGHT, call("add", '{"x":1,"y":2}')))
+    transport.answer(body=response(THOUGHT, call('{"x":1,"y":2}')))
     transport.answer(body=response(message("Three.")))
     tools, ran = collected()
     chat = ChatBuilder().with_model(built(transport)).with_tools(tools).build()
@@ -95,8 +95,8 @@ async def test_a_tool_runs_and_its_result_is_sent_to_the_model() -> None:
 
 async def test_outputs_of_parallel_calls_keep_their_order_and_repeated_ids_are_replaced() -> None:
     transport = MockTransport()
-    transport.answer(body=response(call("add", '{"x":1,"y":2}', "a"), call("add", '{"x":3,"y":4}', "b")))
-    transport.answer(body=response(call("add", '{"x":3,"y":7}', "a")))
+    transport.answer(body=response(call('{"x":1,"y":2}', "a"), call('{"x":3,"y":4}', "b")))
+    transport.answer(body=response(call('{"x":3,"y":7}', "a")))
     transport.answer(body=response(message("Ten.")))
     tools, ran = collected()
     chat = ChatBuilder().with_model(built(transport)).with_tools(tools).build()
@@ -121,8 +121,8 @@ async def test_a_stream_delivers_the_events_of_all_its_steps() -> None:
     transport = MockTransport()
     transport.events(
         json.dumps({"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "Hm"}),
-        json.dumps({"type": "response.output_item.done", "output_index": 1, "item": call("add", '{"x":1,"y":2}')}),
-        completed({**THOUGHT, "summary": [{"type": "summary_text", "text": "Hm"}]}, call("add", '{"x":1,"y":2}')),
+        json.dumps({"type": "response.output_item.done", "output_index": 1, "item": call('{"x":1,"y":2}')}),
+        completed({**THOUGHT, "summary": [{"type": "summary_text", "text": "Hm"}]}, call('{"x":1,"y":2}')),
     )
     transport.events(
         json.dumps({"type": "response.output_text.delta", "delta": "Three."}), completed(message("Three."))
@@ -139,7 +139,7 @@ async def test_a_stream_delivers_the_events_of_all_its_steps() -> None:
 
 async def test_a_paused_run_resumes_from_stored_messages() -> None:
     transport = MockTransport()
-    transport.answer(body=response(THOUGHT, call("add", '{"x":1,"y":2}')))
+    transport.answer(body=response(THOUGHT, call('{"x":1,"y":2}')))
     transport.answer(body=response(message("Four.")))
     tools, ran = collected()
 
@@ -232,7 +232,7 @@ async def test_text_that_looks_like_json_stays_text() -> None:
 
 async def test_a_truncated_stream_runs_no_tool_and_leaves_the_history_unchanged() -> None:
     transport = MockTransport()
-    done = json.dumps({"type": "response.output_item.done", "item": call("add", '{"x":1,"y":2}')})
+    done = json.dumps({"type": "response.output_item.done", "item": call('{"x":1,"y":2}')})
     for _ in range(4):
         transport.events(done)
     tools, ran = collected()
@@ -276,7 +276,7 @@ async def test_a_failed_event_in_a_stream_raises_with_its_usage() -> None:
 
 async def test_retrying_a_busy_server_runs_no_tool_twice() -> None:
     transport = MockTransport()
-    transport.answer(body=response(call("add", '{"x":1,"y":2}')))
+    transport.answer(body=response(call('{"x":1,"y":2}')))
     transport.answer(429, {"retry-after-ms": "1"}, {"error": {"message": "slow down"}})
     transport.answer(body=response(status="failed", error={"code": "server_error", "message": "Sorry"}))
     transport.answer(body=response(message("Three.")))
@@ -298,7 +298,7 @@ async def test_a_failed_response_raises_server_error_without_retries() -> None:
 async def test_calls_of_an_incomplete_response_are_not_run() -> None:
     transport = MockTransport()
     cut = {"reason": "max_output_tokens"}
-    transport.answer(body=response(call("add", '{"x":1,"y":2}'), status="incomplete", incomplete_details=cut))
+    transport.answer(body=response(call('{"x":1,"y":2}'), status="incomplete", incomplete_details=cut))
     transport.answer(body=response(message("Three.")))
     tools, ran = collected()
     chat = ChatBuilder().with_model(built(transport)).with_tools(tools).build()

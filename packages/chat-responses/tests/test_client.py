@@ -38,10 +38,10 @@ USAGE = {"input_tokens": 3, "output_tokens": 1}
 FORGOTTEN = {"error": {"message": "Previous response not found.", "code": "previous_response_not_found"}}
 
 
-def message(text: str, name: str = "msg_1") -> dict[str, object]:
+def message(text: str) -> dict[str, object]:
     return {
         "type": "message",
-        "id": name,
+        "id": "msg_1",
         "role": "assistant",
         "status": "completed",
         "content": [{"type": "output_text", "text": text, "annotations": []}],

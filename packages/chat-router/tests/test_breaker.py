@@ -11,8 +11,8 @@ from chat_router.breaker import PROBE_WAIT, Breaker, Circuit
 from router_helpers import Clock
 
 
-def circuit(clock: Clock, failures: int = 3, recovery_seconds: float = 30.0) -> Circuit:
-    return Circuit(Breaker(failures, recovery_seconds, clock=clock))
+def circuit(clock: Clock) -> Circuit:
+    return Circuit(Breaker(3, 30.0, clock=clock))
 
 
 def fail(subject: Circuit, times: int = 1) -> None:

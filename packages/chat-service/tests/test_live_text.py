@@ -86,12 +86,10 @@ async def test_text_of_other_processes_is_joined_in_order(store: MemoryStore) ->
     signals = Signals(store)
     live, signal = LiveText(signals), signals.session("s")
     with live.following("s.1"):
-        live.add_written(
-            [written(0, 0, "Good "), written(0, 1, "morning."), written(0, 1, "again"), written(0, 9, "gap")]
-        )
+        live.add_written([written(0, "Good "), written(1, "morning."), written(1, "again"), written(9, "gap")])
         step = live.step("s.1")
         known = live.positions()
-        live.add_written([written(0, 0, "Newer", fence=2), written(0, 2, " old", fence=1)])
+        live.add_written([written(0, "Newer", fence=2), written(2, " old", fence=1)])
         newer = live.step("s.1")
 
     assert step is not None
@@ -118,8 +116,8 @@ async def test_text_that_was_written_twice_is_added_once(store: MemoryStore) -> 
     assert (unchanged, signal.number) == (1, 3)
 
 
-def written(step: int, start: int, text: str, fence: int = 1) -> ResponseDelta:
-    return ResponseDelta("s", "chat_service.run", "s.1@0", fence, step, start, [text], position=7)
+def written(start: int, text: str, fence: int = 1) -> ResponseDelta:
+    return ResponseDelta("s", "chat_service.run", "s.1@0", fence, 0, start, [text], position=7)
 
 
 async def test_only_followed_runs_of_other_processes_are_read(store: MemoryStore) -> None:

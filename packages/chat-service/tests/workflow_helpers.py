@@ -130,8 +130,8 @@ async def follow_until(client: Client, run_id: str, state: str) -> dict[str, Any
     raise AssertionError(found)
 
 
-async def waiting_run(client: Client, cents: int = 500) -> dict[str, Any]:
+async def waiting_run(client: Client) -> dict[str, Any]:
     """Start the workflow that pays, and return its run when it waits."""
-    started = await client.post("/api/v1/workflows/pay/runs", {"input": {"cents": cents}})
+    started = await client.post("/api/v1/workflows/pay/runs", {"input": {"cents": 500}})
     assert started.status == 202
     return await follow_until(client, started.json["id"], "waiting")

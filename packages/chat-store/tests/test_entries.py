@@ -52,14 +52,6 @@ def content_of(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def overwrite(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-def remove(path: Path) -> None:
-    path.unlink()
-
-
 async def store(path: Path, messages: Messages) -> None:
     async with FileConversation.create(path, messages):
         pass

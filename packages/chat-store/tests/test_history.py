@@ -47,26 +47,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "chat.jsonl"
 
 
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-def remove(path: Path) -> None:
-    path.unlink()
-
-
-def names_in(directory: Path) -> list[str]:
-    return sorted([path.name for path in directory.iterdir()])
-
-
 async def store(path: Path, messages: Messages) -> None:
     async with FileConversation.create(path, messages):
         pass
-
-
-async def stored(path: Path) -> Messages:
-    async with FileConversation.open(path) as conversation:
-        return conversation.messages
 
 
 async def test_the_history_lists_events_with_approver_time_and_holder(path: Path) -> None:

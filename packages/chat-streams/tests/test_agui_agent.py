@@ -23,12 +23,10 @@ from stream_world import ANA, BALANCE, LOCATE, PAY, PAY_MORE, Clock, ana, bank, 
 
 pytestmark = pytest.mark.anyio
 
-Script = tuple[Any, ...]
 
-
-async def paused(*calls: FunctionCall, answer: str = "done", clock: Clock | None = None) -> FrontEnd:
+async def paused(*calls: FunctionCall, clock: Clock | None = None) -> FrontEnd:
     """Return a front end whose first run waits for approvals."""
-    front_end = FrontEnd(conversation_of(), bank([*calls], answer, now=clock or Clock()))
+    front_end = FrontEnd(conversation_of(), bank([*calls], "done", now=clock or Clock()))
     events = await front_end.post(user("m-1", "Pay."))
     assert events[-1]["outcome"]["type"] == "interrupt"
     return front_end

@@ -40,8 +40,8 @@ def front(chat: PausingChat, shared: str | None = None) -> FrontEnd:
     return FrontEnd(conversation_of(), chat, shared=shared)
 
 
-def encoder(messages: Messages, chat: PausingChat | None = None) -> AGUIEncoder:
-    return AGUIEncoder("t-1", "r-1", messages, chat=chat or bank(), decider=ana())
+def encoder(messages: Messages) -> AGUIEncoder:
+    return AGUIEncoder("t-1", "r-1", messages, chat=bank(), decider=ana())
 
 
 async def test_text_is_sent_as_one_message_between_run_started_and_run_finished() -> None:

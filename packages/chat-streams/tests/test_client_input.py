@@ -37,10 +37,10 @@ def model(id: str, text: str, *calls: PostedCall) -> PostedMessage:
     return PostedMessage(id, "model", (Text(text),) if text else (), calls)
 
 
-async def asked(*script: Scripted, text: str = "hi", **given: Any) -> MemoryConversation:
+async def asked(*script: Scripted, **given: Any) -> MemoryConversation:
     """Return a conversation after one message of a client and the run that followed."""
     target, chat = conversation_of(), bank(*script, now=lambda: NOW)
-    apply_input(ClientInput([user("m-1", text)], **given), target, chat=chat, decider=ana())
+    apply_input(ClientInput([user("m-1", "hi")], **given), target, chat=chat, decider=ana())
     await chat.complete(target)
     return target
 

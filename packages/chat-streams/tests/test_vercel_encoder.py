@@ -38,8 +38,8 @@ from vercel_world import chunks, run, types
 pytestmark = pytest.mark.anyio
 
 
-def encoder(messages: Messages | None = None) -> VercelEncoder:
-    return VercelEncoder(messages or Messages.from_user("Hi."), ana())
+def encoder() -> VercelEncoder:
+    return VercelEncoder(Messages.from_user("Hi."), ana())
 
 
 async def test_text_is_sent_as_one_part_of_one_step() -> None:

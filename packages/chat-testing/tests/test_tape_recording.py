@@ -26,8 +26,8 @@ def is_done(event: Event) -> bool:
     return event.data == b"[DONE]"
 
 
-def asking(text: str = "hello", path: str = "/v1/chat") -> Request:
-    return Request("POST", "https", "llm.example", path, body=json.dumps({"text": text}).encode())
+def asking(text: str = "hello") -> Request:
+    return Request("POST", "https", "llm.example", "/v1/chat", body=json.dumps({"text": text}).encode())
 
 
 class Clock:

@@ -237,8 +237,6 @@ class Connection:
         except TransportError as error:
             invalid = error
             failure = lambda _: TransportError(invalid.kind, str(invalid), body=invalid.body)  # noqa: E731 - as above
-        else:
-            return
         self.retired = True
         for queue in self._queues.values():
             queue.fail(failure)

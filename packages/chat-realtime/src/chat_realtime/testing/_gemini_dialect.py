@@ -32,7 +32,6 @@ class GeminiDialect:
     has_cancellation: bool = True
     has_resumption: bool = True
     has_warnings: bool = False
-    has_activity: bool = False
     usage: ModalityUsage = ModalityUsage(input_text=8, input_audio=12, output_text=3, output_audio=10)
 
     async def start(self, peer: ServerPeer, *, handle: str | None = None) -> Json:

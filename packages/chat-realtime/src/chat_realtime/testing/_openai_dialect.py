@@ -38,7 +38,6 @@ class OpenAIDialect:
     has_cancellation: bool = False
     has_resumption: bool = False
     has_warnings: bool = True
-    has_activity: bool = True
     usage: ModalityUsage = ModalityUsage(input_text=8, input_audio=12, output_text=3, output_audio=10, cached_text=4)
 
     async def start(self, peer: ServerPeer, *, handle: str | None = None) -> Json:

@@ -26,8 +26,6 @@ class Dialect(Protocol):
     """Whether a session can continue on another connection."""
     has_warnings: bool
     """Whether the server reports errors and keeps the session open."""
-    has_activity: bool
-    """Whether the server reports that the user speaks."""
     usage: ModalityUsage
     """The usage that `end()` reports."""
 
