@@ -86,19 +86,23 @@ def _most_restrictive(actions: Sequence[Action[PauseT]]) -> Action[PauseT]:
     for action in actions:
         if isinstance(action, Reject):
             return action
-    waits = [action for action in actions if not isinstance(action, Execute)]
     combined: Action[PauseT] = _EXECUTE
-    for action in waits:
-        if isinstance(combined, Execute) or combined == action:
-            combined = action
-        elif isinstance(combined, RequireApproval) and isinstance(action, RequireApproval):
-            if combined.of is not None and action.of is not None and combined.of != action.of:
-                return Reject(f"Two policies require different approvers: {combined.of!r} and {action.of!r}.")
-            times = [item for item in (combined.expires_in, action.expires_in) if item is not None]
-            # Both actions cause the same kind of pause.
-            both = RequireApproval(min(times, default=None), combined.of or action.of)
-            combined = cast("Action[PauseT]", both)
-        else:
-            kinds = f"{type(combined).__name__} and {type(action).__name__}"
-            return Reject(f"Two policies make the call wait in different ways: {kinds}.")
+    for action in actions:
+        combined = _combine(combined, action)
     return combined
+
+
+def _combine(first: Action[PauseT], second: Action[PauseT]) -> Action[PauseT]:
+    """Return the action that waits as both actions require, or a rejection if no action does."""
+    if isinstance(first, Reject) or isinstance(second, Execute):
+        return first
+    if isinstance(first, Execute) or first == second:
+        return second
+    if not isinstance(first, RequireApproval) or not isinstance(second, RequireApproval):
+        kinds = f"{type(first).__name__} and {type(second).__name__}"
+        return Reject(f"Two policies make the call wait in different ways: {kinds}.")
+    if first.of is not None and second.of is not None and first.of != second.of:
+        return Reject(f"Two policies require different approvers: {first.of!r} and {second.of!r}.")
+    times = [item for item in (first.expires_in, second.expires_in) if item is not None]
+    # Both actions cause the same kind of pause.
+    return cast("Action[PauseT]", RequireApproval(min(times, default=None), first.of or second.of))

@@ -80,10 +80,8 @@ def flow_after_handoffs(messages: Messages, *, is_next: bool = True) -> str | No
     for role, turn in reversed(messages.live_turns):
         if role == "user" and turn.by is None:
             counts = True
-        elif counts:
-            for tool in reversed(turn.tools):
-                if name := _handoff_target(tool):
-                    return name
+        elif counts and (names := [name for tool in turn.tools if (name := _handoff_target(tool))]):
+            return names[-1]
     return None
 
 

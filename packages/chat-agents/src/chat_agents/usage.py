@@ -8,7 +8,7 @@ from typing import Final, cast, final
 
 from chat_core import InvalidDocumentError, Messages, Role, Summary, Turn, Usage
 from chat_core.arguments import require_type, require_whole
-from chat_core.messages import APPLICATION
+from chat_core.messages import APPLICATION, Tool
 
 RESULT: Final = "delegation"
 """Type of the data about a finished delegation, and name of the field with this data in a posted turn."""
@@ -153,24 +153,34 @@ def _turns_after(messages: Messages, after: int) -> Sequence[tuple[Role, Turn]]:
 
 def _iterate_requests(messages: Messages, after: int = 0) -> Iterator[tuple[str, TokenUsage]]:
     """Yield the model name and the token usage of each request in a conversation."""
-    models = (turn.metadata.model for _, turn in _turns_after(messages, after) if turn.metadata is not None)
-    model = next(filter(None, models), UNKNOWN)
-    for role, turn in _turns_after(messages, after):
-        is_summary = any(isinstance(part, Summary) for part in turn.parts)
-        name = (turn.metadata.model if turn.metadata is not None else None) or model
-        if (role == "model" and turn.by != APPLICATION) or is_summary:
-            yield name, _request_tokens(turn.usage, compactions=is_summary)
+    turns = _turns_after(messages, after)
+    model = next((name for _, turn in turns if (name := _model_name(turn))), UNKNOWN)
+    for role, turn in turns:
+        name = _model_name(turn) or model
         if role == "model":
             model = name
+        if any(isinstance(part, Summary) for part in turn.parts):
+            yield name, _request_tokens(turn.usage, compactions=1)
+        elif role == "model" and turn.by != APPLICATION:
+            yield name, _request_tokens(turn.usage)
         if turn.by == "engine" and turn.extra and RESULT in turn.extra:
             yield from _iterate_posted(turn.extra[RESULT])
         if turn.failed_usage or turn.failed_requests:
             yield name, _request_tokens(turn.failed_usage or Usage(), calls=turn.failed_requests or 1)
         for tool in turn.tools:
-            if tool.inner is not None:
-                yield from _iterate_requests(tool.inner)
-            elif tool.inner_usage:
-                yield UNKNOWN, _request_tokens(tool.inner_usage)
+            yield from _iterate_inner(tool)
+
+
+def _model_name(turn: Turn) -> str | None:
+    return None if turn.metadata is None else turn.metadata.model
+
+
+def _iterate_inner(tool: Tool) -> Iterator[tuple[str, TokenUsage]]:
+    """Yield the usage of the inner conversation of a call, or the total usage if only that was stored."""
+    if tool.inner is not None:
+        yield from _iterate_requests(tool.inner)
+    elif tool.inner_usage:
+        yield UNKNOWN, _request_tokens(tool.inner_usage)
 
 
 def _iterate_posted(payload: object) -> Iterator[tuple[str, TokenUsage]]:
@@ -183,7 +193,7 @@ def _iterate_posted(payload: object) -> Iterator[tuple[str, TokenUsage]]:
 def _request_tokens(usage: Usage, *, calls: int = 1, compactions: int = 0) -> TokenUsage:
     return TokenUsage(
         calls=calls,
-        compactions=int(compactions),
+        compactions=compactions,
         unmetered_calls=0 if usage else calls,
         input_tokens=usage.input_tokens,
         cached_input_tokens=usage.cache_read_tokens,

@@ -48,16 +48,22 @@ async def complete(
     if plan.tools.owners or plan.tools.factories or not isinstance(target, Messages):
         # Only the renewal of a lease has to be cancelled.
         async with RunTaskGroup(cancel_on_exit=not isinstance(target, Messages)) as group:
-            await _run_to_end(run, group)
+            await run_to_end(run, group)
     else:
         # Such a run needs no tasks. A task group would add about 5 % to the cost of a call.
-        await _run_to_end(run, None)
+        await run_to_end(run, None)
     last = run.last
     assert last is not None  # noqa: S101 - a run that does not raise sets it
     return last.response if isinstance(last, Done) else last
 
 
-async def _run_to_end(run: Run[OutT, PauseT], group: TaskGroup | None) -> None:
+async def run_to_end(run: Run[OutT, PauseT], group: TaskGroup | None) -> None:
+    """Execute a run to its end, without its events.
+
+    Args:
+        run: the run.
+        group: task group for tools and lease renewal, see `Run.events()`.
+    """
     async with aclosing(run.events(group)) as events:
         async for _ in events:
             pass

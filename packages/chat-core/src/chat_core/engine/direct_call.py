@@ -8,12 +8,12 @@ tool function starts, and pauses the run if the call must wait.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast, final
 
 from typing_extensions import TypeVar
 
 from chat_core.arguments import argument_error
+from chat_core.engine.complete import run_to_end
 from chat_core.engine.plan import ChatPlan
 from chat_core.engine.run import Run
 from chat_core.engine.tasks import RunTaskGroup
@@ -79,9 +79,8 @@ async def call_tool(
     """
     _require_known_tool(plan.tools, call.name)
     run = _DirectRun(plan, target, call, inject, owner)
-    async with RunTaskGroup() as group, aclosing(run.events(group)) as events:
-        async for _ in events:
-            pass
+    async with RunTaskGroup() as group:
+        await run_to_end(run, group)
     last = run.last
     assert last is not None  # noqa: S101 - a run that does not raise sets it
     return cast("Tool", last.response) if isinstance(last, Done) else last
@@ -105,9 +104,8 @@ async def resolve_calls(
         ChatError: the run failed. The history is valid and contains all completed work.
     """
     run = _DirectRun(plan, target, None, inject, owner)
-    async with RunTaskGroup() as group, aclosing(run.events(group)) as events:
-        async for _ in events:
-            pass
+    async with RunTaskGroup() as group:
+        await run_to_end(run, group)
     last = run.last
     return None if last is None or isinstance(last, Done) else last
 
