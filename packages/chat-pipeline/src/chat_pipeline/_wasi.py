@@ -75,25 +75,22 @@ class WasiHost:
             engine: engine of the module.
             module: module whose imports are defined.
         """
-        linker = wasmtime.Linker(engine)
+        linker, functions = wasmtime.Linker(engine), self._functions
         for needed in module.imports:
-            name = needed.name or ""
-            if not isinstance(needed.type, wasmtime.FuncType):
+            name, kind = needed.name or "", needed.type
+            if not isinstance(kind, wasmtime.FuncType):
                 continue  # the instantiation reports this import
-            if (needed.module, name) in self._refused:
-                result = self._refused[needed.module, name]
-                linker.define_func(needed.module, name, needed.type, _refuse_with(needed.type, result))
             if needed.module != NAMESPACE:
-                continue
-            if name == "proc_exit":
+                if (result := self._refused.get((needed.module, name))) is not None:
+                    linker.define_func(needed.module, name, kind, _refuse_with(kind, result))
+            elif name == "proc_exit":
                 linker.define_func(NAMESPACE, name, wasmtime.FuncType([wasmtime.ValType.i32()], []), _exit)
-            elif name in self._functions:
-                pattern, function = self._functions[name]
-                kinds = [wasmtime.ValType.i64() if kind == "I" else wasmtime.ValType.i32() for kind in pattern]
-                kind = wasmtime.FuncType(kinds, [wasmtime.ValType.i32()])
-                linker.define_func(NAMESPACE, name, kind, self._guarded(function, pattern), access_caller=True)
+            elif name in functions:
+                pattern, function = functions[name]
+                guarded = self._guarded(function, pattern)
+                linker.define_func(NAMESPACE, name, _function_type(pattern), guarded, access_caller=True)
             else:
-                linker.define_func(NAMESPACE, name, needed.type, _refuse_with(needed.type))
+                linker.define_func(NAMESPACE, name, kind, _refuse_with(kind))
         return linker
 
     @property
@@ -202,6 +199,12 @@ class WasiHost:
         self._drawn += 1
         memory.write(target, hashlib.shake_256(self._seed + self._drawn.to_bytes(8, "little")).digest(size))
         return OK
+
+
+def _function_type(pattern: str) -> wasmtime.FuncType:
+    """Return the type of a function that returns an error number, see `WasiHost._functions`."""
+    kinds = [wasmtime.ValType.i64() if kind == "I" else wasmtime.ValType.i32() for kind in pattern]
+    return wasmtime.FuncType(kinds, [wasmtime.ValType.i32()])
 
 
 def _refuse_with(kind: wasmtime.FuncType, result: int = NOT_CAPABLE) -> Callable[..., object]:

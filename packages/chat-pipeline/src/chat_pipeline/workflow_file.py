@@ -342,18 +342,7 @@ class _Reader:
 
     def _check_graph(self, tasks: Mapping[int, Task]) -> list[Task]:
         """Report problems of ids, dependencies and references, and return the tasks in dependency order."""
-        by_id: dict[str, int] = {}
-        for index, task in tasks.items():
-            first = by_id.setdefault(task.id, index)
-            if task.id and first != index:
-                line = line_of(self._lines, ("workflow", "tasks", first))
-                self._report(
-                    ("workflow", "tasks", index, "id"), f"a task with the id {task.id!r} exists in line {line}"
-                )
-        for index, task in tasks.items():
-            for position, item in enumerate(task.dependencies):
-                if item not in by_id:
-                    self._report(("workflow", "tasks", index, "dependencies", position), f"unknown task {item!r}")
+        by_id = self._index_tasks(tasks)
         ordered, cycle = sort_tasks({tasks[index].id: tasks[index].dependencies for index in by_id.values()})
         if cycle:
             path = ("workflow", "tasks", by_id[cycle[0]], "dependencies")
@@ -367,6 +356,22 @@ class _Reader:
         for task_id in by_id.keys() - ancestors.keys():  # these tasks depend on the cycle
             self._check_references(by_id[task_id], tasks[by_id[task_id]], frozenset(by_id), by_id)
         return found
+
+    def _index_tasks(self, tasks: Mapping[int, Task]) -> dict[str, int]:
+        """Return the index of the first task with each id. Report repeated ids and unknown dependencies."""
+        by_id: dict[str, int] = {}
+        for index, task in tasks.items():
+            first = by_id.setdefault(task.id, index)
+            if task.id and first != index:
+                line = line_of(self._lines, ("workflow", "tasks", first))
+                self._report(
+                    ("workflow", "tasks", index, "id"), f"a task with the id {task.id!r} exists in line {line}"
+                )
+        for index, task in tasks.items():
+            for position, item in enumerate(task.dependencies):
+                if item not in by_id:
+                    self._report(("workflow", "tasks", index, "dependencies", position), f"unknown task {item!r}")
+        return by_id
 
     def _check_references(self, index: int, task: Task, ancestors: frozenset[str], known: Mapping[str, int]) -> None:
         """Report templates that cannot be parsed, or that use the output of a task which is not a dependency."""

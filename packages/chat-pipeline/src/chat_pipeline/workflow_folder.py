@@ -118,6 +118,12 @@ class WorkflowFolder:
             self._valid.pop(name, None)
             self._added.pop(name, None)
             self._errors.pop(name, None)
+        self._register(self._read_changed(texts))
+        self._texts = texts
+        return True
+
+    def _read_changed(self, texts: Mapping[str, bytes | None]) -> dict[str, Workflow]:
+        """Read the schedules that changed or had an error, and return such workflows by file name."""
         parsed: dict[str, Workflow] = {}
         for name, text in texts.items():
             if text is None:
@@ -126,13 +132,9 @@ class WorkflowFolder:
                 continue
             elif name.endswith(".json"):
                 self._read_schedule(name, text)
-            else:
-                workflow = self._parse_workflow(name, text)
-                if workflow is not None:
-                    parsed[name] = workflow
-        self._register(parsed)
-        self._texts = texts
-        return True
+            elif (workflow := self._parse_workflow(name, text)) is not None:
+                parsed[name] = workflow
+        return parsed
 
     def _list_files(self) -> list[Path]:
         """Return the paths of the files.

@@ -83,15 +83,17 @@ class EngineEvents:
                 seen = signal.changes
                 try:
                     status = await reader.read()
-                    if status.end is not None or len(status.events) != read:
-                        read = len(status.events)
-                        entries = await self._store.history(run.session_id, after=replay.position)
-                        for event in replay.add_entries(entries):
-                            yield event
-                    if status.run.state == "paused":
-                        replay.update_waits((await self._store.load(run.session_id)).messages)
+                    is_new = status.end is not None or len(status.events) != read
+                    entries = await self._store.history(run.session_id, after=replay.position) if is_new else None
+                    stored = await self._store.load(run.session_id) if status.run.state == "paused" else None
                 except UnknownConversationError:  # the session was deleted
                     raise _failure("cancelled") from None
+                read = len(status.events)
+                if entries is not None:
+                    for event in replay.add_entries(entries):
+                        yield event
+                if stored is not None:
+                    replay.update_waits(stored.messages)
                 if status.end is not None:
                     for event in replay.repeat_answer(status.run):
                         yield event

@@ -15,7 +15,7 @@ from chat_agents import AgentSession, Done, Error, Text, ToolStatus
 from chat_agents.limits import is_answered
 from chat_core import Usage
 from chat_core.errors import LeaseLostError
-from chat_store import ConversationClosedError, StoredJob, UnknownConversationError
+from chat_store import ConversationClosedError, Due, StoredJob, UnknownConversationError
 
 from chat_service.context import ServiceContext
 from chat_service.live_text import LiveText, OpenStep
@@ -144,17 +144,20 @@ class Worker:
         while page := await self._store.due(limit=_DUE_PAGE, after=cursor):
             cursor = page[-1].cursor
             for due in page:
-                check = self._checked.get(due.conversation)
                 try:
-                    if check is None or check.since != due.since or check.until <= now:
-                        is_final = await self._runs.resume_due(due.conversation)
-                        # The run of the session can pause without a change of `due.since`.
-                        seconds = _FINAL_SECONDS if is_final else self._settings.poll_seconds
-                        check = _Check(due.since, now + seconds)
-                    checked[due.conversation] = check
+                    checked[due.conversation] = await self._check(due, now)
                 except Exception:  # noqa: BLE001 - one session must not stop the runs of the others
                     _LOG.warning("the session %r cannot continue", due.conversation, exc_info=True)
         self._checked = checked
+
+    async def _check(self, due: Due, now: float) -> _Check:
+        """Queue the next part of a paused run, unless its session was checked before, and return the check."""
+        check = self._checked.get(due.conversation)
+        if check is not None and check.since == due.since and now < check.until:
+            return check
+        is_final = await self._runs.resume_due(due.conversation)
+        # The run of the session can pause without a change of `due.since`.
+        return _Check(due.since, now + (_FINAL_SECONDS if is_final else self._settings.poll_seconds))
 
     # --- One run --------------------------------------------------------------------------------------------------
 

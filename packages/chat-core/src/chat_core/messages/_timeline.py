@@ -306,31 +306,25 @@ class Timeline:
             self._read += 1
             role, turn = self._turns[index]
             if role == "user" and is_view_turn(turn):
-                for part in turn.parts:
-                    if isinstance(part, Summary):
-                        self._add_summary(index, part)
-                    elif isinstance(part, Rewind):
-                        self._apply_rewind(index, part)
-                    elif isinstance(part, Recalled):
-                        self._add_recalled_notes(index, part, turn)
+                self._apply_view_turn(index, turn)
             else:
                 self._add_live_turn(index, role, turn)
+
+    def _apply_view_turn(self, index: int, turn: Turn) -> None:
+        for part in turn.parts:
+            if isinstance(part, Summary):
+                self._add_summary(index, part)
+            elif isinstance(part, Rewind):
+                self._apply_rewind(index, part)
+            elif isinstance(part, Recalled):
+                self._add_recalled_notes(index, part, turn)
 
     def _add_live_turn(self, index: int, role: Role, turn: Turn) -> None:
         if role == "system":
             self._systems.append(index)
             self._user_run = []
         elif role == "user":
-            if not self._user_run:
-                self._user_run = [index]
-                self._run_may_begin_view = self._previous is not None
-            else:
-                self._user_run.append(index)
-            if turn.by != "engine" and self._last_user is not self._user_run:
-                self._last_user = self._user_run
-                if self._run_may_begin_view:
-                    self._boundaries.append(self._user_run[0])
-                    self._user_boundaries.append(self._user_run[0])
+            self._add_user_turn(index, turn)
         else:
             if self._follows_completed_step():
                 self._boundaries.append(index)
@@ -338,6 +332,19 @@ class Timeline:
         if role != "system":
             self._previous = index
         self._live.append(index)
+
+    def _add_user_turn(self, index: int, turn: Turn) -> None:
+        """Add a turn to the current run of user turns. A view may begin at a run that contains a turn of a user."""
+        if not self._user_run:
+            self._user_run = [index]
+            self._run_may_begin_view = self._previous is not None
+        else:
+            self._user_run.append(index)
+        if turn.by != "engine" and self._last_user is not self._user_run:
+            self._last_user = self._user_run
+            if self._run_may_begin_view:
+                self._boundaries.append(self._user_run[0])
+                self._user_boundaries.append(self._user_run[0])
 
     def _follows_completed_step(self) -> bool:
         """Return whether the model turn that is being read begins a new step after a completed step."""

@@ -247,15 +247,19 @@ def _require_unique(contents: list[Content]) -> None:
     ids = [part.id for content in contents for turn in content.turns for part in turn.parts if isinstance(part, Tool)]
     if len(ids) == len(set(ids)):
         return
+    places = (
+        (part.id, f"contents[{i}]", f"turns[{j}]", f"parts[{k}]")
+        for i, content in enumerate(contents)
+        for j, turn in enumerate(content.turns)
+        for k, part in enumerate(turn.parts)
+        if isinstance(part, Tool)
+    )
     seen: set[str] = set()
-    for i, content in enumerate(contents):
-        for j, turn in enumerate(content.turns):
-            for k, part in enumerate(turn.parts):
-                if isinstance(part, Tool):
-                    if part.id in seen:
-                        msg = f"two tool calls have the id {part.id!r}: give each call a different id"
-                        raise MalformedError(msg, f"contents[{i}]", f"turns[{j}]", f"parts[{k}]", "id")
-                    seen.add(part.id)
+    for id, *place in places:
+        if id in seen:
+            msg = f"two tool calls have the id {id!r}: give each call a different id"
+            raise MalformedError(msg, *place, "id")
+        seen.add(id)
 
 
 def _write_content(content: Content) -> Fields:

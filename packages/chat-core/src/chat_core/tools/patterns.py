@@ -10,7 +10,7 @@ linear time, but supports neither look-around nor back-references.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, cast, final
 
@@ -133,15 +133,17 @@ def _check_additional_properties(validator: Any, allowed: Any, instance: Any, sc
         for name in extras:
             yield from validator.descend(instance[name], allowed, path=name)
     elif not allowed and extras:
-        names = ", ".join(map(repr, sorted(extras)))
-        one = len(extras) == 1
-        if "patternProperties" in schema:
-            known = ", ".join(map(repr, sorted(schema["patternProperties"])))
-            yield _validation_error(f"{names} {'does' if one else 'do'} not match any of the regexes: {known}")
-        else:
-            yield _validation_error(
-                f"Additional properties are not allowed ({names} {'was' if one else 'were'} unexpected)"
-            )
+        yield _validation_error(_describe_extras(extras, schema))
+
+
+def _describe_extras(extras: Sequence[str], schema: Any) -> str:
+    """Return the message of jsonschema about properties that are not allowed."""
+    names = ", ".join(map(repr, sorted(extras)))
+    is_one = len(extras) == 1
+    if "patternProperties" not in schema:
+        return f"Additional properties are not allowed ({names} {'was' if is_one else 'were'} unexpected)"
+    known = ", ".join(map(repr, sorted(schema["patternProperties"])))
+    return f"{names} {'does' if is_one else 'do'} not match any of the regexes: {known}"
 
 
 def _validation_error(message: str) -> Any:

@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, TypeVar, final
 from urllib.parse import unquote, unquote_plus
@@ -52,21 +52,23 @@ def credentials_of(request: Request) -> tuple[str, ...]:
         # A server may show the query as it was sent, or decode it with or without the meaning of "+".
         fields += [(unquote(name), form) for form in (value, unquote(value), unquote_plus(value))]
     fields += [("authorization", _parse_text(found[1])) for found in _CREDENTIAL_IN_BODY.finditer(request.body)]
-    values: set[str] = set()
-    for name, value in fields:
-        if _CREDENTIAL_NAME.search(name):
-            scheme, _, secret = value.strip().partition(" ")
-            if scheme.lower() not in _SCHEMES or not secret:
-                values |= _encoded_forms(value.strip())
-            if scheme.lower() in _SCHEMES or name.lower().endswith("authorization"):
-                values |= _encoded_forms(secret.strip())
-            for parameter in _AWS_PARAMETER.findall(value):
-                values |= _encoded_forms(parameter)
-            if name.lower() == "cookie":
-                for cookie in value.split(";"):
-                    values |= _encoded_forms(cookie.partition("=")[2].strip())
+    named = [(name, value) for name, value in fields if _CREDENTIAL_NAME.search(name)]
+    values = {form for name, value in named for secret in _secrets_in(name, value) for form in _encoded_forms(secret)}
     # A value that contains another value is replaced first.
     return tuple(sorted([value for value in values if len(value) >= _SHORTEST], key=lambda item: (-len(item), item)))
+
+
+def _secrets_in(name: str, value: str) -> Iterator[str]:
+    """Yield the parts of a header or query parameter that may be credentials."""
+    scheme, _, secret = value.strip().partition(" ")
+    has_scheme = scheme.lower() in _SCHEMES
+    if not has_scheme or not secret:
+        yield value.strip()
+    if has_scheme or name.lower().endswith("authorization"):
+        yield secret.strip()
+    yield from _AWS_PARAMETER.findall(value)
+    if name.lower() == "cookie":
+        yield from (cookie.partition("=")[2].strip() for cookie in value.split(";"))
 
 
 def _parse_text(text: bytes) -> str:

@@ -211,11 +211,9 @@ class Recorder(Generic[PauseT_co]):
             return
         earlier = interrupted_ids(self.messages)
         self._running = frozenset([tool.call_id for tool in slot.tools if tool.call_id])
-        pause: PauseT_co | None = None
-        with anyio.CancelScope() as self._running_scope:
-            pause = await self._target.resolve_calls()
-        cancelled, self._running_scope, self._running = self._running_scope.cancelled_caught, None, frozenset()
-        if cancelled and not self._closing:
+        pause, was_cancelled = await self._resolve_calls()
+        self._running = frozenset()
+        if was_cancelled and not self._closing:
             end_interrupted_calls(self.messages, earlier)
         for tool in slot.tools:
             if tool.resolved:
@@ -232,10 +230,7 @@ class Recorder(Generic[PauseT_co]):
         """Apply the decisions about waiting calls, and append a turn that reports their outcomes."""
         if self._closing:
             return
-        pause: PauseT_co | None = None
-        with anyio.CancelScope() as self._running_scope:
-            pause = await self._target.resolve_calls()
-        self._running_scope = None
+        pause, _ = await self._resolve_calls()
         if self._closing:
             return
         resolved = [tool for id_ in sorted(self.waiting) if (tool := self.messages.tool(id_)).resolved]
@@ -247,6 +242,14 @@ class Recorder(Generic[PauseT_co]):
             await wire.send_note(note)
         if pause is not None:
             await self._deliver(pause)
+
+    async def _resolve_calls(self) -> tuple[PauseT_co | None, bool]:
+        """Run the unresolved calls. Return the pause, if calls must wait, and whether the calls were cancelled."""
+        pause: PauseT_co | None = None
+        with anyio.CancelScope() as self._running_scope:
+            pause = await self._target.resolve_calls()
+        was_cancelled, self._running_scope = self._running_scope.cancelled_caught, None
+        return pause, was_cancelled
 
     async def _append(self, role: Role, turn: Turn) -> None:
         """Append a turn, store it, and notify the reader."""
