@@ -85,10 +85,10 @@ def require_action(action: Withhold[AddedT] | Nothing) -> Withhold[AddedT]:
     return action
 
 
-def require_options(options: object, method: str) -> None:
-    """Raise `UsageError` unless `options` is a `ChatOptions`. The error message names `method`."""
+def require_options(options: object) -> None:
+    """Raise `UsageError` unless `options` is a `ChatOptions`."""
     if not isinstance(options, ChatOptions):
-        msg = f"{method} needs ChatOptions, not {options!r}"
+        msg = f"with_options() needs ChatOptions, not {options!r}"
         raise UsageError(msg)
 
 
@@ -99,11 +99,11 @@ def require_hook(hook: object, method: str) -> None:
         raise UsageError(msg)
 
 
-def require_rule(rule: object, method: str) -> None:
-    """Raise `UsageError` unless `rule` is a synchronous function. The error message names `method`."""
-    require_hook(rule, method)
+def require_rule(rule: object) -> None:
+    """Raise `UsageError` unless `rule` is a synchronous function."""
+    require_hook(rule, "with_grant_rule()")
     if iscoroutinefunction(rule) or iscoroutinefunction(type(rule).__call__):
-        msg = f"{method} needs a function without async, not {rule!r}"
+        msg = f"with_grant_rule() needs a function without async, not {rule!r}"
         raise UsageError(msg)
 
 
@@ -156,16 +156,16 @@ def require_observer(observer: object) -> None:
         raise UsageError(msg)
 
 
-def require_clock(now: object, method: str) -> None:
-    """Raise `UsageError` unless `now()` returns a timezone-aware datetime. The error message names `method`."""
-    require_hook(now, method)
+def require_clock(now: object) -> None:
+    """Raise `UsageError` unless `now()` returns a timezone-aware datetime."""
+    require_hook(now, "with_clock()")
     try:
         time = cast("Callable[[], object]", now)()
     except TypeError as error:
-        msg = f"{method} needs a function without parameters that returns the time; it raised: {error}"
+        msg = f"with_clock() needs a function without parameters that returns the time; it raised: {error}"
         raise UsageError(msg) from error
     if not isinstance(time, datetime) or time.utcoffset() is None:
-        msg = f"{method} needs timezone-aware datetimes, not {time!r}: return datetime.now(timezone.utc)"
+        msg = f"with_clock() needs timezone-aware datetimes, not {time!r}: return datetime.now(timezone.utc)"
         raise UsageError(msg)
 
 

@@ -100,7 +100,7 @@ class _Configurable:
 
     def with_options(self, options: ChatOptions) -> Self:
         """Set options of each model request, merged over earlier options. Options of a single run take precedence."""
-        require_options(options, "with_options()")
+        require_options(options)
         return self._with_settings(options=options.over(self._settings.options))
 
     def with_retry(self, times: int | Retry) -> Self:
@@ -265,7 +265,7 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
             rule: function that returns whether the grant may replace the approval of the call. It is called without
                 `await`.
         """
-        require_rule(rule, "with_grant_rule()")
+        require_rule(rule)
         return self._with_settings(grant_rule=rule)
 
     def with_before(self, hook: Hook) -> Self:
@@ -283,7 +283,7 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
 
     def with_clock(self, now: Callable[[], datetime]) -> Self:
         """Use `now` to check expiry times and schedules. It must return timezone-aware datetimes."""
-        require_clock(now, "with_clock()")
+        require_clock(now)
         return self._with_settings(now=now)
 
 

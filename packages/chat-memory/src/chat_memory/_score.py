@@ -23,7 +23,7 @@ _MANY: Final = 550
 
 
 def score_components(
-    weights: Weights, scores: TextScores, near: Numbers, similarity: Numbers | None = None
+    weights: Weights, scores: TextScores, near: Numbers, similarity: Numbers | None
 ) -> dict[str, Numbers]:
     """Return each component of the score of all documents. Their sum is the relevance.
 

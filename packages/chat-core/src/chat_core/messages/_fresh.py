@@ -115,8 +115,8 @@ def new_turn(
     reason: FinishReason | None,
     metadata: Metadata | None,
     *,
-    delivered: bool | None = None,
-    view_offset: int = 0,
+    delivered: bool | None,
+    view_offset: int,
 ) -> Turn:
     """Create a `Turn` with the given fields, without validating them."""
     instance: Any = Turn.__new__(Turn)

@@ -7,7 +7,6 @@ from chat_core.messages import Messages
 
 from chat_store.errors import ConversationClosedError, UnknownConversationError
 from chat_store.jobs import Job
-from chat_store.meta import ConversationState
 from chat_store.store import ConversationStore
 from chat_store.testing._fixtures import Stores, answer, paused, refused, require
 
@@ -192,10 +191,8 @@ async def _approve_call(store: ConversationStore, name: str) -> None:
         conversation.messages.tool("a").approve()
 
 
-async def _list_ids(
-    store: ConversationStore, *, owner: str | None = None, state: ConversationState | None = None
-) -> list[str]:
-    return [item.id for item in await store.conversations(owner=owner, state=state)]
+async def _list_ids(store: ConversationStore, *, owner: str | None = None) -> list[str]:
+    return [item.id for item in await store.conversations(owner=owner)]
 
 
 SCENARIOS = (

@@ -109,7 +109,6 @@ class TransportSubject:
 def make_request(
     host: str,
     *,
-    path: str = PATH,
     body: bytes = b"{}",
     idle: float | None = 20.0,
     framing: Framing = "sse",
@@ -117,7 +116,7 @@ def make_request(
 ) -> Request:
     """Return a POST request with a secret in its headers and in its query."""
     timeouts = Timeouts(connect=20.0, idle=idle)
-    return Request("POST", "http", host, path, HEADERS, body, timeouts, framing, is_last)
+    return Request("POST", "http", host, PATH, HEADERS, body, timeouts, framing, is_last)
 
 
 async def read_data(stream: EventStream) -> list[bytes]:
