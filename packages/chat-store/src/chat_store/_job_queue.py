@@ -88,13 +88,7 @@ class JobQueue:
                 await self._change_jobs(partial(_job_rules.give_back, job=job))
             raise
         if failure is not None:
-            failed = partial(_job_rules.fail, job=job, error=raised(failure))
-            try:
-                await self._change_jobs(failed)
-            except LeaseLostError:
-                pass
-            except OSError as error:
-                failure.add_note(f"this failure of the job {job.kind!r} {job.key!r} could not be stored: {error}")
+            await self._store_failure(job, failure)
             raise failure
         if renewal.lost is not None:
             raise renewal.lost
@@ -105,6 +99,14 @@ class JobQueue:
             )
             raise LeaseLostError(msg) from renewal.failure
         await self._change_jobs(partial(_job_rules.complete, job=job))
+
+    async def _store_failure(self, job: StoredJob, failure: Exception) -> None:
+        try:
+            await self._change_jobs(partial(_job_rules.fail, job=job, error=raised(failure)))
+        except LeaseLostError:
+            pass
+        except OSError as error:
+            failure.add_note(f"this failure of the job {job.kind!r} {job.key!r} could not be stored: {error}")
 
     async def cancel(self, kind: str, key: str) -> bool:
         """Implement `ConversationStore.cancel_job()`."""

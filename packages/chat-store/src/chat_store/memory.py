@@ -84,7 +84,7 @@ class _Transaction:
         self.waits: dict[str, Sequence[Wait]] = {}
         self.jobs: list[StoredJob] = []
         self.rewritten: list[bytes] | None = None
-        self.clean_job: Callable[[StoredJob], StoredJob] = lambda job: job
+        self.clean_job: Callable[[StoredJob], StoredJob] | None = None
         self.changed = False
         self.adds_turns = False
 
@@ -167,9 +167,10 @@ class MemoryBackend:
         change = self._changes + 1 if transaction.changed else rows.change
         self._all[id] = _Rows(transaction.after, entries, {**rows.waits, **transaction.waits}, change)
         self._changes = max(self._changes, change)
-        self._jobs = {(job.kind, job.key): job for job in transaction.jobs} | self._jobs
-        own = [job for job in self._jobs.values() if job.conversation == id]
-        self._jobs = self._jobs | {(job.kind, job.key): transaction.clean_job(job) for job in own}
+        if transaction.jobs:
+            self._jobs = {(job.kind, job.key): job for job in transaction.jobs} | self._jobs
+        if (clean := transaction.clean_job) is not None:
+            self._jobs = {name: clean(job) if job.conversation == id else job for name, job in self._jobs.items()}
 
     @contextmanager
     def job_transaction(self) -> Generator[JobTransaction]:
