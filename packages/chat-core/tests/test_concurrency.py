@@ -1,14 +1,22 @@
-"""Cancellation helpers: detecting the source of a cancellation, and work that must not be interrupted."""
+"""Detecting the source of a cancellation, work that must not be interrupted, and calls into an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from chat_core.concurrency import absorb_own_cancellation, aligned_pause, finish, finish_in_thread, is_cancelled
+from chat_core.concurrency import (
+    absorb_own_cancellation,
+    aligned_pause,
+    finish,
+    finish_in_thread,
+    is_cancelled,
+    loop_scheduler,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -163,6 +171,31 @@ async def test_absorb_own_cancellation_keeps_the_cancellation_of_a_scope() -> No
         await absorb_own_cancellation()
         await checkpoint()
     assert scope.cancelled_caught
+
+
+async def test_a_scheduled_callback_runs_in_the_loop_when_another_thread_schedules_it() -> None:
+    schedule, called, threads = loop_scheduler(), anyio.Event(), list[int]()
+
+    def call() -> None:
+        threads.append(threading.get_ident())
+        called.set()
+
+    await anyio.to_thread.run_sync(schedule, call)
+    with anyio.fail_after(30):
+        await called.wait()
+
+    assert threads == [threading.get_ident()]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_scheduling_a_callback_in_a_closed_loop_raises_runtime_error(backend: str) -> None:
+    async def create() -> Callable[[Callable[[], object]], object]:
+        await checkpoint()
+        return loop_scheduler()
+
+    schedule = anyio.run(create, backend=backend)
+    with pytest.raises(RuntimeError):
+        schedule(list)
 
 
 def test_equal_pauses_that_begin_at_different_times_end_at_the_same_time() -> None:

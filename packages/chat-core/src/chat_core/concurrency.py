@@ -1,15 +1,15 @@
-"""Helpers for cancellation: detect who cancelled a task, and finish work that must not be interrupted."""
+"""Helpers for event loops: detect who cancelled a task, finish work in any case, and call into a loop from a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import anyio
 from anyio import CancelScope, CapacityLimiter, to_thread
-from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled
+from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_token
 
 T = TypeVar("T")
 
@@ -62,6 +62,25 @@ def aligned_pause(seconds: float, now: float) -> float:
         return 0
     step = seconds / 10
     return math.floor((now + seconds) / step) * step - now
+
+
+class _AsyncioLoop(Protocol):
+    def call_soon_threadsafe(self, work: Callable[[], object], /) -> object: ...
+
+
+class _TrioToken(Protocol):
+    def run_sync_soon(self, work: Callable[[], object], /) -> object: ...
+
+
+def loop_scheduler() -> Callable[[Callable[[], object]], object]:
+    """Return a function that schedules a callback in the current event loop, from any thread, without waiting.
+
+    The returned function raises `RuntimeError` if the loop is closed.
+    """
+    loop = current_token().native_token
+    if hasattr(loop, "run_sync_soon"):
+        return cast("_TrioToken", loop).run_sync_soon
+    return cast("_AsyncioLoop", loop).call_soon_threadsafe
 
 
 def current_asyncio_task() -> asyncio.Task[Any] | None:

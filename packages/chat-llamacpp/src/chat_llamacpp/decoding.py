@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, cast, final
+from typing import Any, TypeAlias, final
 
 import anyio
 from anyio import CancelScope
-from anyio.lowlevel import current_token
+from chat_core.concurrency import loop_scheduler
 from chat_core.errors import TransportError
 
 from chat_llamacpp.worker import Worker
@@ -63,7 +63,7 @@ class Decoding:
         self._failure: BaseException | None = None
         self._stopped = False
         self._ready = anyio.Event()
-        self._call_in_loop = _loop_scheduler()
+        self._call_in_loop = loop_scheduler()
         worker.submit(self)
 
     def __aiter__(self) -> Decoding:
@@ -140,20 +140,3 @@ class Decoding:
             self._call_in_loop(self._wake_reader)
         except RuntimeError:  # asyncio and trio raise this error when the loop is closed
             self._stopped = True
-
-
-class _AsyncioLoop(Protocol):
-    def call_soon_threadsafe(self, callback: Callable[[], object], /) -> object: ...
-
-
-class _TrioToken(Protocol):
-    def run_sync_soon(self, callback: Callable[[], object], /) -> object: ...
-
-
-def _loop_scheduler() -> Callable[[Callable[[], object]], object]:
-    """Return a function that schedules a callback in the current event loop, from any thread, without waiting."""
-    token: object = current_token()
-    native = getattr(token, "native_token", token)  # before anyio 4.11, the token was the native token
-    if hasattr(native, "run_sync_soon"):
-        return cast("_TrioToken", native).run_sync_soon
-    return cast("_AsyncioLoop", native).call_soon_threadsafe

@@ -6,23 +6,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from typing import Protocol, TypeAlias, cast, final
+from typing import TypeAlias, final
 
 from anyio import Event
-from anyio.lowlevel import current_token
+from chat_core.concurrency import loop_scheduler
 
 _LINGER_SECONDS = 5.0
 """Seconds for which the thread of a `Poller` outlives its last subscriber, which often subscribes again soon."""
 _RETRY_SECONDS = 0.5
 """Seconds between attempts to watch a database that cannot be reached."""
-
-
-class _AsyncioLoop(Protocol):
-    def call_soon_threadsafe(self, work: Callable[[], object], /) -> object: ...
-
-
-class _TrioToken(Protocol):
-    def run_sync_soon(self, work: Callable[[], object], /) -> object: ...
 
 
 @final
@@ -31,7 +23,7 @@ class Notifier:
 
     def __init__(self) -> None:
         """Create a notifier for the current event loop. Must be called in the task that will wait."""
-        self._loop = current_token().native_token
+        self._schedule = loop_scheduler()
         self._event = Event()
 
     def reset(self) -> None:
@@ -45,10 +37,7 @@ class Notifier:
     def notify(self) -> None:
         """Wake the task. Never blocks, and does nothing if the event loop is closed."""
         with suppress(RuntimeError):
-            if hasattr(self._loop, "run_sync_soon"):
-                cast("_TrioToken", self._loop).run_sync_soon(self._set_event)
-            else:
-                cast("_AsyncioLoop", self._loop).call_soon_threadsafe(self._set_event)
+            self._schedule(self._set_event)
 
     def _set_event(self) -> None:
         # If the notifier was reset after the call was scheduled, the task wakes once too often, which is harmless.
@@ -139,18 +128,22 @@ class Poller:
     def _run_thread(self) -> None:
         while True:
             try:
-                with self._watch(self._stop) as changed:
-                    # The database may have changed before the watch began.
-                    self._notifiers.notify()
-                    while not self._detach_thread_if_idle():
-                        if changed():
-                            self._notifiers.notify()
-                    return
+                self._watch_until_idle()
             except Exception:  # noqa: BLE001 - subscribers poll the database and raise its error
                 self._notifiers.notify()
                 self._stop.wait(_RETRY_SECONDS)
                 if self._detach_thread_if_idle():
                     return
+            else:
+                return
+
+    def _watch_until_idle(self) -> None:
+        with self._watch(self._stop) as changed:
+            # The database may have changed before the watch began.
+            self._notifiers.notify()
+            while not self._detach_thread_if_idle():
+                if changed():
+                    self._notifiers.notify()
 
     def _detach_thread_if_idle(self) -> bool:
         with self._lock:
