@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import anyio
@@ -23,6 +24,12 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture
 def database(postgres: PostgresServer) -> Database:
     return Database(postgres)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The path of a file with a conversation."""
+    return tmp_path / "chat.jsonl"
 
 
 @pytest.fixture

@@ -15,8 +15,6 @@ from chat_core.errors import (
 )
 from chat_core.messages import (
     Approved,
-    FunctionCall,
-    Messages,
     Pending,
     Rejected,
     Running,
@@ -26,48 +24,19 @@ from chat_core.messages import (
     Turn,
 )
 from chat_store.file_conversation import FileConversation
+from chat_store.testing._fixtures import paused
+from file_helpers import content_of, store, stored
 from hypothesis import given, settings
 
 pytestmark = pytest.mark.anyio
 
 
-def call(id: str) -> Tool:
-    tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
-    tool.await_approval()
-    return tool
-
-
-def waiting(*ids: str) -> Messages:
-    messages = Messages.from_user("Pay.")
-    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))
-    return messages
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "chat.jsonl"
-
-
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-async def store(path: Path, messages: Messages) -> None:
-    async with FileConversation.create(path, messages):
-        pass
-
-
-async def stored(path: Path) -> Messages:
-    async with FileConversation.open(path) as conversation:
-        return conversation.messages
-
-
 async def test_decisions_on_nested_calls_of_one_tool_are_merged(path: Path) -> None:
-    messages = waiting("outer")
+    messages = paused("outer")
     outer = messages.tool("outer")
     outer.approve()
     outer.start()
-    outer.suspend(waiting("left", "right"))
+    outer.suspend(paused("left", "right"))
     await store(path, messages)
     async with FileConversation.open(path) as ana, FileConversation.open(path) as ben:
         ana.messages.tool("outer", "left").approve(by="ana")
@@ -91,13 +60,13 @@ async def test_decisions_on_nested_calls_of_one_tool_are_merged(path: Path) -> N
 
 
 async def test_a_suspended_chat_is_stored_with_its_conversation(path: Path) -> None:
-    async with FileConversation.create(path, waiting("outer")) as conversation:
+    async with FileConversation.create(path, paused("outer")) as conversation:
         outer = conversation.messages.tool("outer")
         outer.approve()
         await conversation.claim()
         outer.start()
         await conversation.write_tool((outer.id,), outer)
-        outer.suspend(waiting("inner"))
+        outer.suspend(paused("inner"))
         await conversation.write_tool((outer.id,), outer)
         assert isinstance((await stored(path)).tool("outer").status, Suspended)
         outer.start()
@@ -182,7 +151,7 @@ class TwoWriters:
 
 async def _play(path: Path, actions: list[Action]) -> dict[str, list[str]]:
     """Let two writers play the actions; return the decisions and starts of each call that were confirmed as stored."""
-    await store(path, waiting(*IDS))
+    await store(path, paused(*IDS))
     async with AsyncExitStack() as stack:
         writers = [await stack.enter_async_context(FileConversation.open(path)) for _ in range(2)]
         game = TwoWriters(path, writers)

@@ -9,7 +9,6 @@ import asyncio
 import errno
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,66 +36,17 @@ from chat_core.messages import (
 from chat_store._journal import Disk, Journal
 from chat_store.file_conversation import FileConversation
 from chat_store.jobs import Job
-from chat_store.testing._fixtures import paused
+from chat_store.testing._fixtures import Clock, call, paused
+from file_helpers import content_of, names_in, overwrite, store, stored
 
 pytestmark = pytest.mark.anyio
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.time
-
-    def advance(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
-
-
-def call(id: str) -> Tool:
-    tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
-    tool.await_approval()
-    return tool
-
-
-def waiting(*ids: str) -> Messages:
-    messages = Messages.from_user("Pay.")
-    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))
-    return messages
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "chat.jsonl"
-
-
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-def overwrite(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-def names_in(directory: Path) -> list[str]:
-    return sorted([path.name for path in directory.iterdir()])
-
-
-async def store(path: Path, messages: Messages) -> None:
-    async with FileConversation.create(path, messages):
-        pass
-
-
-async def stored(path: Path) -> Messages:
-    async with FileConversation.open(path) as conversation:
-        return conversation.messages
 
 
 # --- Stored conversations without a run ------------------------------------------------------------------------------
 
 
 async def test_opening_a_created_file_returns_the_same_messages_and_id(path: Path) -> None:
-    messages = waiting("one")
+    messages = paused("one")
     odd = FunctionCall("odd", {"text": "\ud800 \u2028 \n \0 ü"})
     messages.append("model", Turn([Tool(odd, id='" \n/ü')]))
     async with FileConversation.create(path, messages, id="c-17") as conversation:
@@ -125,7 +75,7 @@ async def test_opening_a_file_with_another_id_is_refused(path: Path) -> None:
 
 
 async def test_creating_a_conversation_does_not_overwrite_an_existing_file(path: Path) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     with pytest.raises(FileExistsError):
         await store(path, Messages())
     assert (await stored(path)).tool("one")
@@ -157,7 +107,7 @@ async def test_lease_seconds_of_zero_is_refused(path: Path) -> None:
 
 
 async def test_a_decision_is_stored_when_the_block_exits(path: Path) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").approve(by="ana", arguments={"cents": 5})
     tool = (await stored(path)).tool("one")
@@ -167,7 +117,7 @@ async def test_a_decision_is_stored_when_the_block_exits(path: Path) -> None:
 
 
 async def test_an_exception_in_the_block_prevents_the_final_save(path: Path) -> None:
-    await store(path, waiting("one", "two"))
+    await store(path, paused("one", "two"))
     with pytest.raises(ZeroDivisionError):
         async with FileConversation.open(path) as conversation:
             conversation.messages.tool("one").approve()
@@ -180,7 +130,7 @@ async def test_an_exception_in_the_block_prevents_the_final_save(path: Path) -> 
 
 
 async def test_decisions_of_two_people_on_two_calls_are_merged(path: Path) -> None:
-    await store(path, waiting("one", "two"))
+    await store(path, paused("one", "two"))
     async with FileConversation.open(path) as ana, FileConversation.open(path) as ben:
         ana.messages.tool("one").approve(by="ana")
         ben.messages.tool("two").reject("no", by="ben")
@@ -194,7 +144,7 @@ async def test_decisions_of_two_people_on_two_calls_are_merged(path: Path) -> No
 
 
 async def test_the_second_of_two_decisions_on_one_call_raises_a_conflict(path: Path) -> None:
-    await store(path, waiting("one", "two"))
+    await store(path, paused("one", "two"))
     async with FileConversation.open(path) as ana, FileConversation.open(path) as ben:
         ana.messages.tool("one").approve(by="ana")
         await ana.save()
@@ -210,7 +160,7 @@ async def test_the_second_of_two_decisions_on_one_call_raises_a_conflict(path: P
 
 
 async def test_a_conflicting_decision_raises_when_the_block_exits(path: Path) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     with pytest.raises(ConflictError):
         async with FileConversation.open(path) as ana:
             ana.messages.tool("one").approve(by="ana")
@@ -339,7 +289,7 @@ async def cancelled_in_a_write(gate: Gate, work: Coroutine[object, object, objec
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_save_cancelled_by_asyncio_completes_and_is_not_repeated(path: Path, gate: Callable[[], Gate]) -> None:
-    async with FileConversation.create(path, waiting("a")) as conversation:
+    async with FileConversation.create(path, paused("a")) as conversation:
         conversation.messages.tool("a").approve()
         await cancelled_in_a_write(gate(), conversation.save())
         revision = conversation.revision
@@ -374,7 +324,7 @@ class Full(Disk):
 async def test_a_release_that_cannot_be_written_still_frees_the_lease(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with FileConversation.create(path, waiting("a")) as conversation:
+    async with FileConversation.create(path, paused("a")) as conversation:
         await conversation.claim()
         with monkeypatch.context() as patched:
             patched.setattr(Journal, "disk", Full())
@@ -386,7 +336,7 @@ async def test_a_release_that_cannot_be_written_still_frees_the_lease(
 
 
 async def test_a_rejection_that_conflicts_with_an_approval_is_undone(path: Path) -> None:
-    async with FileConversation.create(path, waiting("a", "b")) as here:
+    async with FileConversation.create(path, paused("a", "b")) as here:
         async with FileConversation.open(path) as elsewhere:
             elsewhere.messages.tool("a").approve()
         here.messages.tool("a").reject()
@@ -428,11 +378,11 @@ async def test_forking_a_file_with_pending_calls_is_refused(tmp_path: Path) -> N
 async def test_closing_a_file_after_a_run_died_keeps_the_history_readable(path: Path) -> None:
     clock = Clock()
     async with (
-        FileConversation.create(path, waiting("a"), now=clock) as dead,
+        FileConversation.create(path, paused("a"), now=clock) as dead,
         FileConversation.open(path, now=clock) as other,
     ):
         await dead.claim()
-        clock.advance(3600)
+        clock.advance(seconds=3600)
         await other.close()
         assert [entry.event for entry in await other.history()] == ["created", "claimed"]
 

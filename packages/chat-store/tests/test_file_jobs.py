@@ -11,33 +11,21 @@ from chat_core.errors import ConflictError, LeaseLostError, UsageError
 from chat_core.messages import Approved, FunctionCall, Messages, Text, Tool, Turn
 from chat_store import ConversationClosedError, FileConversation, Job
 from chat_store.testing._fixtures import Clock, paused
+from file_helpers import content_of, overwrite
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "chat.jsonl"
 
 
 def texts(messages: Messages) -> list[str]:
     return [part.text for content in messages for part in content.parts if isinstance(part, Text)]
 
 
-def read(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-def write(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-
-
 async def test_apply_writes_decisions_description_and_jobs_as_one_line(path: Path) -> None:
     async with FileConversation.create(path, paused("a"), owner="ana") as conversation:
-        before = len(read(path).splitlines())
+        before = len(content_of(path).splitlines())
         conversation.messages.tool("a").approve()
         await conversation.apply(meta={"title": "Parcel", "data": {"n": 1, "m": 2}}, jobs=[Job("index", "1")])
-        assert len(read(path).splitlines()) == before + 1
+        assert len(content_of(path).splitlines()) == before + 1
         await conversation.apply(meta={"data": {"m": None}}, jobs=[Job("index", "1", {"again": True})])
 
     async with FileConversation.open(path) as conversation:
@@ -151,7 +139,7 @@ async def test_a_line_truncated_by_a_crash_is_ignored_completely(path: Path, wor
     clock: Callable[[], datetime] = lambda: datetime(2030, 1, 1, tzinfo=UTC)  # noqa: E731 - shorter
     async with FileConversation.create(path, paused("a"), now=clock) as conversation:
         await conversation.apply(jobs=[Job("run", "0")])
-        before = read(path)
+        before = content_of(path)
         conversation.messages.tool("a").approve()
         if work == "apply":
             await conversation.apply(meta={"title": "Parcel"}, jobs=[Job("run", "1")])
@@ -163,13 +151,13 @@ async def test_a_line_truncated_by_a_crash_is_ignored_completely(path: Path, wor
         if work == "take":
             async with conversation.take_job("run"):
                 pass
-    whole = read(path)
+    whole = content_of(path)
     assert whole.startswith(before)
 
     lines = whole[len(before) :].splitlines(keepends=True)
     seen: list[object] = []
     for cut in {0, 1, *[sum(map(len, lines[:count])) - back for count in range(len(lines) + 1) for back in (0, 1, 9)]}:
-        write(path, whole[: max(len(before), len(before) + cut)])
+        overwrite(path, whole[: max(len(before), len(before) + cut)])
         async with FileConversation.open(path, now=lambda: clock() + timedelta(days=1)) as conversation:
             jobs = [(job.key, job.state) for job in await conversation.jobs()]
             seen.append((jobs, (await conversation.meta()).title, (await conversation.meta()).state))
@@ -194,7 +182,7 @@ async def test_a_snapshot_keeps_posts_jobs_and_the_description(path: Path) -> No
         await run.write_turn((), "model", turn)
         await run.post(Turn([Text("Three.")]), key="3")
         await run.release()
-    assert b'"snapshot":' in read(path)
+    assert b'"snapshot":' in content_of(path)
 
     async with FileConversation.open(path) as conversation:
         meta = await conversation.meta()

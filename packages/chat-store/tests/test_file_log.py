@@ -29,65 +29,17 @@ from chat_core.messages import (
 from chat_store import _file_lock
 from chat_store._file_log import FileLog
 from chat_store.file_conversation import FileConversation
+from chat_store.testing._fixtures import Clock, call, paused
+from file_helpers import content_of, names_in, remove, store, stored
 
 pytestmark = pytest.mark.anyio
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.time
-
-    def advance(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
-
-
-def call(id: str) -> Tool:
-    tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
-    tool.await_approval()
-    return tool
-
-
-def waiting(*ids: str) -> Messages:
-    messages = Messages.from_user("Pay.")
-    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))
-    return messages
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "chat.jsonl"
-
-
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-def remove(path: Path) -> None:
-    path.unlink()
-
-
-def names_in(directory: Path) -> list[str]:
-    return sorted([path.name for path in directory.iterdir()])
-
-
-async def store(path: Path, messages: Messages) -> None:
-    async with FileConversation.create(path, messages):
-        pass
-
-
-async def stored(path: Path) -> Messages:
-    async with FileConversation.open(path) as conversation:
-        return conversation.messages
 
 
 # --- Running ---------------------------------------------------------------------------------------------------------
 
 
 async def test_a_claim_stores_the_unsaved_changes(path: Path) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").reject("no")
         conversation.messages.user("What else?")
@@ -98,7 +50,7 @@ async def test_a_claim_stores_the_unsaved_changes(path: Path) -> None:
 
 
 async def test_a_live_run_blocks_other_claims_until_it_is_released(path: Path) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path) as mine, FileConversation.open(path) as yours:
         await mine.claim()
         before = content_of(path)
@@ -123,7 +75,7 @@ async def test_an_exception_in_the_block_releases_the_lease(path: Path) -> None:
 
 
 async def test_writing_without_a_claim_raises_usage_error(path: Path) -> None:
-    async with FileConversation.create(path, waiting("one")) as conversation:
+    async with FileConversation.create(path, paused("one")) as conversation:
         tool = conversation.messages.tool("one")
         with pytest.raises(UsageError, match="claim"):
             await conversation.write_tool((tool.id,), tool)
@@ -160,7 +112,7 @@ async def test_writing_a_tool_also_stores_its_unwritten_turn(path: Path) -> None
 
 async def test_parallel_tool_calls_are_stored_in_any_order(path: Path) -> None:
     ids = [f"call_{number}" for number in range(8)]
-    async with FileConversation.create(path, waiting(*ids)) as conversation:
+    async with FileConversation.create(path, paused(*ids)) as conversation:
         await conversation.claim()
 
         async def run(tool: Tool) -> None:
@@ -177,7 +129,7 @@ async def test_parallel_tool_calls_are_stored_in_any_order(path: Path) -> None:
 
 
 async def test_a_decision_made_during_a_run_is_merged_by_its_next_write(path: Path) -> None:
-    await store(path, waiting("one", "two"))
+    await store(path, paused("one", "two"))
     async with FileConversation.open(path) as run, FileConversation.open(path) as person:
         await run.claim()
         one = run.messages.tool("one")
@@ -193,7 +145,7 @@ async def test_a_decision_made_during_a_run_is_merged_by_its_next_write(path: Pa
 
 
 async def test_a_call_rejected_by_another_writer_cannot_be_started(path: Path) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path) as run, FileConversation.open(path) as person:
         run.messages.tool("one").approve()
         await run.claim()
@@ -210,7 +162,7 @@ async def test_a_call_rejected_by_another_writer_cannot_be_started(path: Path) -
 
 @pytest.mark.parametrize("state", ["running", "looked at", "due", "turn"])
 async def test_calls_and_turns_of_a_live_run_cannot_be_changed_by_others(path: Path, state: str) -> None:
-    messages = waiting("one", "two")
+    messages = paused("one", "two")
     due = Tool(FunctionCall("pay"), id="due")
     due.schedule(datetime(2020, 1, 1, tzinfo=UTC))
     messages.append("model", Turn([Tool(FunctionCall("pay"), id="new"), due]))
@@ -237,7 +189,7 @@ async def test_calls_and_turns_of_a_live_run_cannot_be_changed_by_others(path: P
 
 
 async def test_saving_messages_in_use_by_a_run_is_refused(path: Path) -> None:
-    async with FileConversation.create(path, waiting("one")) as conversation:
+    async with FileConversation.create(path, paused("one")) as conversation:
         with conversation.messages.lend(), pytest.raises(ConversationBusyError):
             await conversation.save()
 
@@ -247,7 +199,7 @@ async def test_saving_messages_in_use_by_a_run_is_refused(path: Path) -> None:
 
 async def test_a_run_that_lost_its_lease_cannot_write(path: Path) -> None:
     clock = Clock()
-    await store(path, waiting("one", "two"))
+    await store(path, paused("one", "two"))
     async with (
         FileConversation.open(path, now=clock, lease_seconds=30) as old,
         FileConversation.open(path, now=clock, lease_seconds=30) as new,
@@ -258,10 +210,10 @@ async def test_a_run_that_lost_its_lease_cannot_write(path: Path) -> None:
         await old.claim()
         one.start()
         await old.write_tool((one.id,), one)
-        clock.advance(29.9)
+        clock.advance(seconds=29.9)
         with pytest.raises(ConflictError):
             await new.claim()
-        clock.advance(0.2)
+        clock.advance(seconds=0.2)
         await new.claim()
         assert isinstance(new.messages.tool("one").status, Running)
         one.complete("paid")
@@ -291,10 +243,10 @@ async def test_a_run_that_lost_its_lease_cannot_write(path: Path) -> None:
 
 async def test_a_conversation_that_lost_its_lease_can_be_claimed_again(path: Path) -> None:
     clock = Clock()
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path, now=clock) as old, FileConversation.open(path, now=clock) as new:
         await old.claim()
-        clock.advance(31)
+        clock.advance(seconds=31)
         await new.claim()
         new.messages.tool("one").reject()
         await new.write_tool(("one",), new.messages.tool("one"))
@@ -308,11 +260,11 @@ async def test_a_conversation_that_lost_its_lease_can_be_claimed_again(path: Pat
 @pytest.mark.parametrize("how", ["renew", "write"])
 async def test_renewing_or_writing_extends_the_lease(path: Path, how: str) -> None:
     clock = Clock()
-    await store(path, waiting("one", "two"))
+    await store(path, paused("one", "two"))
     async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
         await run.claim()
         for id in ("one", "two"):
-            clock.advance(20)
+            clock.advance(seconds=20)
             if how == "renew":
                 await run.renew()
             else:
@@ -324,19 +276,19 @@ async def test_renewing_or_writing_extends_the_lease(path: Path, how: str) -> No
 
 async def test_without_its_lock_file_a_lease_ends_by_the_clock(path: Path) -> None:
     clock = Clock()
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
         await run.claim()
         remove(path.with_name("chat.jsonl.run-1"))
         with pytest.raises(ConflictError, match="may hold"):
             await other.claim()
-        clock.advance(31)
+        clock.advance(seconds=31)
         await other.claim()
 
 
 async def test_lock_files_of_dead_runs_are_removed(path: Path) -> None:
     clock = Clock()
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path, now=clock) as run:
         await run.claim()
         log = FileLog(path, timedelta(seconds=30), clock)
@@ -349,11 +301,11 @@ async def test_lock_files_of_dead_runs_are_removed(path: Path) -> None:
     async with FileConversation.open(path, now=clock):
         # Before the lease expires, the file lock shows that the run is dead.
         assert run_files(path) == ["chat.jsonl.run-1"]
-    clock.advance(31)
+    clock.advance(seconds=31)
     async with FileConversation.open(path, now=clock) as other:
         assert run_files(path) == []
         await other.claim()
-        clock.advance(31)
+        clock.advance(seconds=31)
         async with FileConversation.open(path, now=clock):
             # A run that has stalled is not dead.
             assert run_files(path) == ["chat.jsonl.run-2"]
@@ -380,19 +332,19 @@ async def test_without_file_locks_a_lease_ends_by_the_clock(path: Path, monkeypa
 
     monkeypatch.setattr(_file_lock, "try_lock", ignore)
     clock = Clock()
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path, now=clock) as run, FileConversation.open(path, now=clock) as other:
         await run.claim()
         with pytest.raises(ConflictError, match="may hold"):
             await other.claim()
-        clock.advance(31)
+        clock.advance(seconds=31)
         await other.claim()
 
 
 async def test_a_forked_child_cannot_use_or_release_the_lease_of_its_parent(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path) as parent:
         await parent.claim()
         pid = os.getpid()

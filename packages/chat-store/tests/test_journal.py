@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from zlib import crc32
 
@@ -17,74 +17,24 @@ from chat_core.errors import (
 )
 from chat_core.messages import (
     Approved,
-    FunctionCall,
     Messages,
     Running,
     Text,
-    Tool,
     Turn,
 )
 from chat_store import _file_lock, _journal
 from chat_store._file_log import FileLog
 from chat_store._journal import Disk, Journal
 from chat_store.file_conversation import FileConversation
+from chat_store.testing._fixtures import Clock, call, paused
+from file_helpers import content_of, overwrite, remove, store, stored
 
 pytestmark = pytest.mark.anyio
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.time = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.time
-
-    def advance(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
-
-
-def call(id: str) -> Tool:
-    tool = Tool(FunctionCall("pay", {"cents": 1}), id=id)
-    tool.await_approval()
-    return tool
-
-
-def waiting(*ids: str) -> Messages:
-    messages = Messages.from_user("Pay.")
-    messages.append("model", Turn([call(id) for id in ids], finish_reason="tool_calls"))
-    return messages
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "chat.jsonl"
-
-
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-def overwrite(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-def remove(path: Path) -> None:
-    path.unlink()
-
-
-async def store(path: Path, messages: Messages) -> None:
-    async with FileConversation.create(path, messages):
-        pass
-
-
-async def stored(path: Path) -> Messages:
-    async with FileConversation.open(path) as conversation:
-        return conversation.messages
-
-
 async def journal_of_every_kind(path: Path) -> None:
     """Write a journal with each kind of line, once or twice."""
-    async with FileConversation.create(path, waiting("one", "two")) as conversation:
+    async with FileConversation.create(path, paused("one", "two")) as conversation:
         conversation.messages.tool("one").approve(by="ana")
         await conversation.claim()
         for step in (conversation.messages.tool("one").start, lambda: conversation.messages.tool("one").complete("ü")):
@@ -146,7 +96,7 @@ async def test_zeros_at_the_end_are_read_as_an_incomplete_write(path: Path) -> N
 
 
 async def test_zeros_that_do_not_fill_sectors_are_damage(path: Path) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").approve(by="ana@example.com")
     data = content_of(path)
@@ -159,7 +109,7 @@ async def test_zeros_that_do_not_fill_sectors_are_damage(path: Path) -> None:
 
 @pytest.mark.parametrize("early", [False, True], ids=["with a length", "without a length"])
 async def test_a_changed_last_line_feed_is_damage(path: Path, *, early: bool) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").approve(by="ana")
     data = content_of(path)
@@ -180,7 +130,7 @@ def without_length(line: bytes) -> bytes:
 
 
 async def test_a_last_line_with_an_overwritten_end_is_damage(path: Path) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").approve(by="ana")
     data = content_of(path)
@@ -205,7 +155,7 @@ async def test_a_changed_or_missing_line_is_refused(path: Path) -> None:
 
 
 async def test_an_entry_that_contradicts_earlier_entries_is_refused(path: Path) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     tool = {"type": "tool", "id": "x", "call": {"name": "f"}, "status": {"type": "approved"}}
     entries: list[dict[str, object]] = [
         {"n": 2, "tools": [{"tool": tool}]},
@@ -219,7 +169,7 @@ async def test_an_entry_that_contradicts_earlier_entries_is_refused(path: Path) 
 
 
 async def test_a_replaced_or_removed_file_is_detected(path: Path) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     data = content_of(path)
     with pytest.raises(InvalidDocumentError, match="replaced"):
         async with FileConversation.open(path) as conversation:
@@ -242,7 +192,7 @@ class FullDisk(Disk):
 async def test_a_failed_write_leaves_the_file_unchanged_and_can_be_repeated(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path) as conversation:
         conversation.messages.tool("one").approve(by="ana")
         before = content_of(path)
@@ -257,7 +207,7 @@ async def test_a_failed_write_leaves_the_file_unchanged_and_can_be_repeated(
 
 
 async def test_a_tool_state_that_could_not_be_decoded_is_not_written(path: Path) -> None:
-    async with FileConversation.create(path, waiting("one")) as conversation:
+    async with FileConversation.create(path, paused("one")) as conversation:
         conversation.messages.tool("one").approve()
         await conversation.claim()
         tool = conversation.messages.tool("one")
@@ -276,7 +226,7 @@ async def test_a_file_lock_held_by_another_process_makes_writes_time_out(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_journal, "LOCK_TIMEOUT", 0.01)
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     async with FileConversation.open(path) as conversation:
         await conversation.claim()
         fd = os.open(path, os.O_RDWR)
@@ -311,7 +261,7 @@ class SlowDisk(Disk):
 async def test_a_write_in_progress_completes_when_its_task_is_cancelled(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store(path, waiting("one"))
+    await store(path, paused("one"))
     disk = SlowDisk()
     async with FileConversation.open(path) as conversation, anyio.create_task_group() as group:
         await conversation.claim()
