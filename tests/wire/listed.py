@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .exchanges import ROOT, Exchange
+from .exchanges import ROOT
 
 PAGE: Final = ROOT / "docs" / "differences-encode.md"
 INDEX: Final = re.compile(r"\[\d+\]")
@@ -74,13 +74,17 @@ def judge(found: Mapping[str, Sequence[str]], listed: Sequence[Listed]) -> list[
     return wrong
 
 
-def score(exchanges: Iterable[Exchange], found: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return the number of equivalent exchanges and the number of all exchanges, by feature."""
+def score(judged: Iterable[tuple[Iterable[str], Sequence[str]]], *first: str) -> list[list[str]]:
+    """Return the number of exchanges without differences and the number of all exchanges, by feature.
+
+    Args:
+        judged: the features and the differences of each exchange.
+        first: the features of the rows after the first, which counts all exchanges.
+    """
     whole, good = Counter[str](), Counter[str]()
-    for exchange in exchanges:
-        for feature in {"all", exchange.api, *exchange.features}:
+    for features, differences in judged:
+        for feature in {"all", *features}:
             whole[feature] += 1
-            good[feature] += not found.get(exchange.id)
-    first = ["all", "chat-completions", "embeddings"]
-    rest = sorted(feature for feature in whole if feature not in first)
-    return [[name, str(good[name]), str(whole[name])] for name in [*first, *rest] if whole[name]]
+            good[feature] += not differences
+    names = ["all", *first, *sorted(whole.keys() - {"all", *first})]
+    return [[name, str(good[name]), str(whole[name])] for name in names if whole[name]]

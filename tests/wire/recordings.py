@@ -7,6 +7,7 @@ import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from random import Random
 from typing import cast
 
 from .exchanges import WIRE
@@ -162,3 +163,12 @@ def sessions(*apis: str) -> Iterator[Session]:
                     ),
                     expected=told[index] if index < len(told) else None,
                 )
+
+
+def cuts(body: bytes, random: Random) -> Iterator[bytes]:
+    """Return the body in pieces of random sizes, most of them small."""
+    start = 0
+    while start < len(body):
+        end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
+        yield body[start:end]
+        start = end

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
@@ -15,7 +14,8 @@ from hypothesis import strategies as st
 
 from .decoding import Answer, answers, differences, read, read_stream, streams, summary
 from .exchanges import ROOT, require_wire
-from .listed import judge, read_listed, read_rows
+from .listed import judge, read_listed, read_rows, score
+from .recordings import cuts
 
 require_wire()
 
@@ -25,28 +25,6 @@ PAGE = ROOT / "docs" / "differences.md"
 @functools.cache
 def found() -> dict[str, Sequence[str]]:
     return {answer.id: differences(answer, read(answer)) for answer in answers()}
-
-
-def score() -> list[list[str]]:
-    """Return the number of equally decoded responses and the number of comparable responses, by feature."""
-    whole, good = Counter[str](), Counter[str]()
-    for answer in answers():
-        if answer.expected is None:
-            continue
-        for feature in {"all", answer.api, *answer.features}:
-            whole[feature] += 1
-            good[feature] += not found()[answer.id]
-    first = ["all", "chat-completions", "embeddings"]
-    return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]
-
-
-def cuts(body: bytes, random: Random) -> Iterator[bytes]:
-    """Return the body in pieces of random sizes, most of them small."""
-    start = 0
-    while start < len(body):
-        end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
-        yield body[start:end]
-        start = end
 
 
 def outcome(chunks: Sequence[bytes]) -> object:
@@ -63,7 +41,8 @@ def test_every_answer_is_decoded_as_by_the_official_client_with_listed_exception
 
 
 def test_the_documentation_page_states_the_current_score(capsys: pytest.CaptureFixture[str]) -> None:
-    table = score()
+    judged = [((item.api, *item.features), found()[item.id]) for item in answers() if item.expected is not None]
+    table = score(judged, "chat-completions", "embeddings")
     with capsys.disabled():
         print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table]))
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])

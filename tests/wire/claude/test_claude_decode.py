@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
@@ -14,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ..exchanges import ROOT, require_wire
-from ..listed import judge, read_listed, read_rows
-from ..recordings import Recorded
+from ..listed import judge, read_listed, read_rows, score
+from ..recordings import Recorded, cuts
 from .answers import answers, counts, differences, read, read_stream, streams, summary
 
 require_wire()
@@ -26,27 +25,6 @@ PAGE = ROOT / "docs" / "differences-claude.md"
 @functools.cache
 def found() -> dict[str, Sequence[str]]:
     return {item.id: differences(item, read(item)) for item in answers()}
-
-
-def score() -> list[list[str]]:
-    """Return the numbers of equally decoded and of comparable responses, by platform and feature."""
-    whole, good = Counter[str](), Counter[str]()
-    known = [item for item in answers() if item.expected is not None and "oracle_failed" not in item.expected]
-    for item in known:
-        for feature in {"all", item.provider, *item.features}:
-            whole[feature] += 1
-            good[feature] += not found()[item.id]
-    first = ["all", "anthropic", "azure", "bedrock", "vertex"]
-    return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]
-
-
-def cuts(body: bytes, random: Random) -> Iterator[bytes]:
-    """Return the body in pieces of random sizes, most of them small."""
-    start = 0
-    while start < len(body):
-        end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
-        yield body[start:end]
-        start = end
 
 
 def outcome(chunks: Sequence[bytes]) -> object:
@@ -63,7 +41,9 @@ def test_every_answer_is_decoded_as_by_the_official_client_with_listed_exception
 
 
 def test_the_documentation_page_states_the_score_of_responses() -> None:
-    table = score()
+    known = [item for item in answers() if item.expected is not None and "oracle_failed" not in item.expected]
+    judged = [((item.provider, *item.features), found()[item.id]) for item in known]
+    table = score(judged, "anthropic", "azure", "bedrock", "vertex")
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert read_rows("Score of the responses", PAGE) == table, f"the score is now:\n{lines}"
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 from chat_claude.codec import encode_turns
 from chat_core.messages import Messages
 
 from ..exchanges import ROOT, require_wire
-from ..listed import judge, read_listed, read_rows
+from ..listed import judge, read_listed, read_rows, score
 from .encoding import accepted, continuations, found, sent
 from .forms import EQUIVALENCES
 from .rebuild import rebuild
@@ -17,17 +16,6 @@ from .rebuild import rebuild
 require_wire()
 
 PAGE = ROOT / "docs" / "differences-claude.md"
-
-
-def score() -> list[list[str]]:
-    """Return the number of equivalent requests and the number of all requests, by platform and feature."""
-    whole, good = Counter[str](), Counter[str]()
-    for item in accepted():
-        for feature in {"all", item.api, item.provider, *item.features}:
-            whole[feature] += 1
-            good[feature] += not found()[item.id]
-    first = ["all", "messages", "count-tokens", "anthropic", "azure", "bedrock", "vertex"]
-    return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]
 
 
 def test_accepted_requests_are_encoded_equivalently_except_listed_differences() -> None:
@@ -44,7 +32,8 @@ def test_recorded_responses_are_sent_back_as_required_except_listed_differences(
 
 
 def test_the_documentation_page_states_the_score_of_requests() -> None:
-    table = score()
+    judged = [((item.api, item.provider, *item.features), found()[item.id]) for item in accepted()]
+    table = score(judged, "messages", "count-tokens", "anthropic", "azure", "bedrock", "vertex")
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert read_rows("Score of the requests", PAGE) == table, f"the score is now:\n{lines}"
 

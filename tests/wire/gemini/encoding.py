@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from chat_core.errors import ChatError
@@ -64,15 +63,3 @@ def found() -> dict[str, Sequence[str]]:
         except ChatError as error:
             result[exchange.id] = [f"refused: {error}"]
     return result
-
-
-def score(found: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return the number of equivalent requests and the number of all requests, by feature."""
-    whole, good = Counter[str](), Counter[str]()
-    for exchange in accepted():
-        for feature in {"all", exchange.api, *exchange.features}:
-            whole[feature] += 1
-            good[feature] += not found.get(exchange.id)
-    first = ["all", "generate-content", "embeddings", "count-tokens"]
-    names = [*first, *sorted(whole.keys() - set(first))]
-    return [[name, str(good[name]), str(whole[name])] for name in names if whole[name]]

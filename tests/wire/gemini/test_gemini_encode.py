@@ -11,9 +11,9 @@ from chat_core.messages import Messages
 from chat_gemini.codec import encode_conversation
 
 from ..exchanges import ROOT, require_wire
-from ..listed import judge, read_listed, read_rows
+from ..listed import judge, read_listed, read_rows, score
 from ..normalise import Json, Object
-from .encoding import accepted, found, score, sent
+from .encoding import accepted, found, sent
 from .normalise import EQUIVALENCES, differences
 from .rebuild import rebuild
 from .replay import continuations
@@ -37,7 +37,8 @@ def test_recorded_responses_are_sent_back_as_their_vendor_requires() -> None:
 
 
 def test_the_documentation_page_states_the_current_score() -> None:
-    table = score(found())
+    judged = [((item.api, *item.features), found().get(item.id, ())) for item in accepted()]
+    table = score(judged, "generate-content", "embeddings", "count-tokens")
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
     assert read_rows("Score of requests", PAGE) == table, f"the score is now:\n{lines}"
 

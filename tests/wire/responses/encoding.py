@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections import Counter
 from collections.abc import Sequence
 from typing import cast
 
@@ -69,15 +68,3 @@ def found() -> dict[str, Sequence[str]]:
         except ChatError as error:
             result[name] = [f"refused: {error}"]
     return result
-
-
-def score() -> list[list[str]]:
-    """Return the number of equivalent requests and the number of all requests, by feature."""
-    whole, good = Counter[str](), Counter[str]()
-    features = {item.id: (item.api, *item.features) for item in asked()}
-    for name, unlike in found().items():
-        for feature in {"all", *features.get(name, ("responses-ws",))}:
-            whole[feature] += 1
-            good[feature] += not unlike
-    first = [name for name in ("all", "responses", "responses-ws", "count-tokens") if whole[name]]
-    return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
@@ -17,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ..exchanges import ROOT, require_wire
-from ..listed import judge, read_listed, read_rows
-from ..recordings import recorded
+from ..listed import judge, read_listed, read_rows, score
+from ..recordings import cuts, recorded
 from .decoding import Answer, answers, differences, read, read_stream, require_agreement, streams, summary
 
 require_wire()
@@ -29,28 +28,6 @@ PAGE = ROOT / "docs" / "differences-responses.md"
 @functools.cache
 def found() -> dict[str, Sequence[str]]:
     return {answer.id: differences(answer, read(answer)) for answer in answers()}
-
-
-def score() -> list[list[str]]:
-    """Return the number of equally decoded responses and the number of comparable responses, by API and feature."""
-    whole, good = Counter[str](), Counter[str]()
-    for answer in answers():
-        if answer.expected is None:
-            continue
-        for feature in {"all", answer.api, *answer.features}:
-            whole[feature] += 1
-            good[feature] += not found()[answer.id]
-    first = ["all", "responses", "responses-ws"]
-    return [[name, str(good[name]), str(whole[name])] for name in (*first, *sorted(whole.keys() - set(first)))]
-
-
-def cuts(body: bytes, random: Random) -> Iterator[bytes]:
-    """Return the body in pieces of random sizes, most of them small."""
-    start = 0
-    while start < len(body):
-        end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
-        yield body[start:end]
-        start = end
 
 
 def outcome(chunks: Sequence[bytes]) -> object:
@@ -73,7 +50,8 @@ def test_every_answer_is_decoded_as_by_the_official_client_with_listed_exception
 
 
 def test_the_documentation_page_states_the_current_score(capsys: pytest.CaptureFixture[str]) -> None:
-    table = score()
+    judged = [((item.api, *item.features), found()[item.id]) for item in answers() if item.expected is not None]
+    table = score(judged, "responses", "responses-ws")
     with capsys.disabled():
         print("\nanswers understood alike: " + ", ".join([f"{name} {good} of {n}" for name, good, n in table]))
     lines = "\n".join([f"| {' | '.join(row)} |" for row in table])
