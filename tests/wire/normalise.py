@@ -144,7 +144,7 @@ def normalise(body: Object) -> Object:
 
 def differences(left: Object, right: Object) -> list[Difference]:
     """Return the differences between the canonical forms of two bodies, by path."""
-    return list(_compare("", cast("Json", normalise(left)), cast("Json", normalise(right))))
+    return list(compare("", cast("Json", normalise(left)), cast("Json", normalise(right))))
 
 
 def fingerprint(body: Object) -> str:
@@ -163,12 +163,12 @@ def _value(key: str, value: Json) -> Json:
         return [_tool(item) if isinstance(item, dict) else item for item in value]
     if key == "response_format" and isinstance(value, dict):
         return _response_format(value)
-    return _without_nulls(value)
+    return without_nulls(value)
 
 
 def _message(message: Object, names: dict[str, Json]) -> Json:
     """Return the canonical form of a message. `names` are the names of the earlier calls by their ids."""
-    form: Object = {key: _without_nulls(value) for key, value in message.items() if value is not None}
+    form: Object = {key: without_nulls(value) for key, value in message.items() if value is not None}
     calls = form.get("tool_calls")
     if isinstance(calls, list):
         form["tool_calls"] = [_call(call, names) if isinstance(call, dict) else call for call in calls]
@@ -226,13 +226,13 @@ def _tool(tool: Object) -> Json:
     form: Object = {key: value for key, value in tool.items() if value is not None}
     function = form.get("function")
     if not isinstance(function, dict):
-        return _without_nulls(form)
+        return without_nulls(form)
     _default(form, "type", "function")
     inner: Object = {key: value for key, value in function.items() if value is not None}
     _default(inner, "strict", value=False)
     _default(inner, "description", "")
     inner["parameters"] = _root(inner.get("parameters", {"type": "object", "properties": {}}))
-    rest = {key: value if key == "function" else _without_nulls(value) for key, value in form.items()}
+    rest = {key: value if key == "function" else without_nulls(value) for key, value in form.items()}
     return {**rest, "function": inner}
 
 
@@ -240,7 +240,7 @@ def _response_format(value: Object) -> Json:
     form: Object = {key: item for key, item in value.items() if item is not None}
     inner = form.get("json_schema")
     if not isinstance(inner, dict):
-        return _without_nulls(form)
+        return without_nulls(form)
     named: Object = {key: item for key, item in inner.items() if item is not None}
     _default(named, "strict", value=False)
     if "schema" in named:
@@ -308,11 +308,12 @@ def _data(text: str, *, bare: bool) -> Json:
     return [head.lower(), data.hex()]
 
 
-def _without_nulls(value: Json) -> Json:
+def without_nulls(value: Json) -> Json:
+    """Return the value without the members that are null."""
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value
 
 
@@ -334,17 +335,18 @@ def _default(form: Object, key: str, value: Json) -> None:
 # --- Comparing -------------------------------------------------------------------------------------------------------
 
 
-def _compare(path: str, left: Json, right: Json) -> Iterator[Difference]:
+def compare(path: str, left: Json, right: Json) -> Iterator[Difference]:
+    """Yield the differences between two canonical forms at a path."""
     if isinstance(left, dict) and isinstance(right, dict):
         for key in [*left, *[key for key in right if key not in left]]:
             where = f"{path}.{key}" if path else key
             if key in left and key in right:
-                yield from _compare(where, left[key], right[key])
+                yield from compare(where, left[key], right[key])
             else:
                 yield Difference(where, left.get(key, ABSENT), right.get(key, ABSENT))
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         for index, (one, other) in enumerate(zip(left, right, strict=True)):
-            yield from _compare(f"{path}[{index}]", one, other)
+            yield from compare(f"{path}[{index}]", one, other)
     elif type(left) is not type(right) or left != right:
         yield Difference(path, left, right)
 

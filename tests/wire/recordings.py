@@ -7,6 +7,7 @@ import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from random import Random
 from typing import cast
 
@@ -172,3 +173,12 @@ def cuts(body: bytes, random: Random) -> Iterator[bytes]:
         end = start + random.choice((1, 2, 3, 7, 40, 300, 4000))
         yield body[start:end]
         start = end
+
+
+def chunks(body: bytes, seed: str) -> Iterator[bytes]:
+    """Yield the body, split at a few random points."""
+    random = Random(seed)
+    points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
+    for start, end in pairwise([0, *points, len(body)]):
+        if start < end:
+            yield body[start:end]

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-from random import Random
-
 import pytest
 from chat_completions import CompletionsBuilder, CompletionsOptions, CompletionsProvider
 from chat_core.errors import ChatError, NetworkError, StreamTruncatedError
@@ -18,17 +14,9 @@ from chat_transport_httpx import HttpxTransport
 from .decoding import PROVIDER, Answer, answers, read, streams, summary
 from .exchanges import require_wire
 from .outcomes import same_outcome
+from .recordings import chunks
 
 require_wire()
-
-
-def chunks(body: bytes, seed: str) -> Iterator[bytes]:
-    """Yield the body, split at a few random points."""
-    random = Random(seed)
-    points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
-    for start, end in pairwise([0, *points, len(body)]):
-        if start < end:
-            yield body[start:end]
 
 
 def serve(exchange: Exchange) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import anyio
 import pytest
 from chat_core import ChatBuilder, FunctionCall, Messages, Paused, RequireApproval, RunContext, ScopedCollection
@@ -15,12 +12,6 @@ from chat_memory import SqliteMemory
 from chat_memory.core_blocks import CoreBlocks
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
-    async with SqliteMemory(tmp_path / "memory.db") as opened:
-        yield opened
 
 
 def owner(context: RunContext) -> str | None:

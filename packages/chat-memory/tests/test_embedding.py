@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Container, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,6 @@ from chat_memory.cached_embedder import CachedEmbedder
 from chat_memory.recall import Recall
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
-    async with SqliteMemory(tmp_path / "memory.db") as opened:
-        yield opened
 
 
 class Embedder:

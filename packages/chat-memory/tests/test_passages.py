@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from chat_core.errors import UsageError
@@ -14,12 +12,6 @@ from chat_memory.passages import vector_to_bytes
 from chat_memory.recall import Recall
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
-    async with SqliteMemory(tmp_path / "memory.db") as opened:
-        yield opened
 
 
 def test_passages_of_kind_fact_are_refused() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,6 @@ from chat_memory.recall import Recall, RecallResult
 from chat_memory.weights import Weights
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
-    async with SqliteMemory(tmp_path / "memory.db") as opened:
-        yield opened
 
 
 class Embedder:

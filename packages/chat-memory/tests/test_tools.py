@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 from chat_core import (
     ChatBuilder,
@@ -23,12 +20,6 @@ from chat_memory.recall import Recall
 from chat_memory.tools import memory_tools
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
-    async with SqliteMemory(tmp_path / "memory.db") as opened:
-        yield opened
 
 
 def owner(context: RunContext) -> str | None:

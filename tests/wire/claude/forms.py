@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
 from typing import Final, cast
 
-from ..normalise import ABSENT, Difference, Equivalence, Json, Object
+from ..normalise import Difference, Equivalence, Json, Object, compare, without_nulls
 
 EQUIVALENCES: Final = (
     Equivalence("key-order", "the members of an object in any order", "RFC 8259, section 4: objects are unordered"),
@@ -79,13 +78,13 @@ def form(body: Object) -> Object:
     _output(found)
     for key, value in found.items():
         if key not in {"messages", "tools", "system", "output_config"}:
-            found[key] = _without_nulls(value)
+            found[key] = without_nulls(value)
     return found
 
 
 def differences(left: Object, right: Object) -> list[Difference]:
     """Return the differences between the canonical forms of two bodies, by path."""
-    return list(_compare("", form(left), form(right)))
+    return list(compare("", form(left), form(right)))
 
 
 def _tool_choice(found: Object) -> None:
@@ -217,32 +216,9 @@ def _plain(value: Object) -> Object:
     return {key: item for key, item in value.items() if item is not None}
 
 
-def _without_nulls(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
-
-
 def _numbers(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: _numbers(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_numbers(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _compare(path: str, left: Json, right: Json) -> Iterator[Difference]:
-    if isinstance(left, dict) and isinstance(right, dict):
-        for key in [*left, *[key for key in right if key not in left]]:
-            where = f"{path}.{key}" if path else key
-            if key in left and key in right:
-                yield from _compare(where, left[key], right[key])
-            else:
-                yield Difference(where, left.get(key, ABSENT), right.get(key, ABSENT))
-    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        for index, (one, other) in enumerate(zip(left, right, strict=True)):
-            yield from _compare(f"{path}[{index}]", one, other)
-    elif type(left) is not type(right) or left != right:
-        yield Difference(path, left, right)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-from random import Random
-
 import pytest
 from chat_claude import ClaudeBuilder, ClaudeProvider
 from chat_core.errors import ChatError, NetworkError, StreamTruncatedError
@@ -17,7 +13,7 @@ from chat_transport_httpx import HttpxTransport
 
 from ..exchanges import require_wire
 from ..outcomes import same_outcome
-from ..recordings import Recorded
+from ..recordings import Recorded, chunks
 from .answers import BINARY, answers, counts, read, streams, summary
 
 require_wire()
@@ -25,15 +21,6 @@ require_wire()
 
 def served() -> list[Recorded]:
     return [*answers(), *counts()]
-
-
-def chunks(body: bytes, seed: str) -> Iterator[bytes]:
-    """Yield the body, split at a few random points."""
-    random = Random(seed)
-    points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
-    for start, end in pairwise([0, *points, len(body)]):
-        if start < end:
-            yield body[start:end]
 
 
 def serve(exchange: Exchange) -> None:

@@ -14,8 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Final, cast
 
-from ..normalise import Difference, Equivalence, Json, Object
-from ..normalise import _compare as compare  # pyright: ignore[reportPrivateUsage] - two forms, not two bodies
+from ..normalise import Difference, Equivalence, Json, Object, compare
 
 EQUIVALENCES: Final = (
     Equivalence("key-order", "the members of an object in any order", "RFC 8259, section 4: objects are unordered"),

@@ -12,7 +12,7 @@ import binascii
 import json
 from typing import Final, cast
 
-from ..normalise import Difference, Equivalence, Json, Object
+from ..normalise import Difference, Equivalence, Json, Object, without_nulls
 from ..normalise import differences as compare
 
 EQUIVALENCES: Final = (
@@ -72,7 +72,7 @@ def canonical(body: Object) -> Object:
         form["tools"] = [_tool(tool) for tool in tools]
     if isinstance(include := form.get("include"), list):
         form["include"] = sorted(include, key=str)
-    form = {key: value if key == "tools" else _without_nulls(value) for key, value in form.items()}
+    form = {key: value if key == "tools" else without_nulls(value) for key, value in form.items()}
     if isinstance(text := form.get("text"), dict):
         form["text"] = _text(text, cast("Object", body["text"]))
     defaults: Object = {"include": [], "store": True, "truncation": "disabled", "text": {}, "reasoning": {}}
@@ -82,7 +82,7 @@ def canonical(body: Object) -> Object:
 
 
 def _item(value: Json, *, stored: bool) -> Json:
-    form = _without_nulls(value)
+    form = without_nulls(value)
     if not isinstance(form, dict):
         return form
     if "role" in form:
@@ -125,9 +125,9 @@ def _tool(value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     if value.get("type") != "function":
-        return _without_nulls(value)
+        return without_nulls(value)
     form = {
-        key: item if key == "parameters" else _without_nulls(item) for key, item in value.items() if item is not None
+        key: item if key == "parameters" else without_nulls(item) for key, item in value.items() if item is not None
     }
     _default(form, "strict", value=False)
     _default(form, "description", "")
@@ -193,14 +193,6 @@ def _data(text: str) -> Json:
     except binascii.Error:
         return text
     return [head.lower(), data.hex()]
-
-
-def _without_nulls(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
 
 
 def _default(form: Object, key: str, value: Json) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-from random import Random
-
 import pytest
 from chat_core.errors import ChatError, NetworkError, StreamTruncatedError
 from chat_core.messages import Messages, Turn
@@ -17,20 +13,12 @@ from chat_transport_httpx import HttpxTransport
 
 from ..exchanges import require_wire
 from ..outcomes import same_outcome
+from ..recordings import chunks
 from .decoding import PROVIDER, Answer, answers, read, streams, summary
 
 require_wire()
 
 OVER_HTTP = tuple([answer for answer in answers() if not answer.frames])
-
-
-def chunks(body: bytes, seed: str) -> Iterator[bytes]:
-    """Yield the body, split at a few random points."""
-    random = Random(seed)
-    points = sorted(random.sample(range(1, len(body)), min(8, len(body) - 1))) if len(body) > 1 else []
-    for start, end in pairwise([0, *points, len(body)]):
-        if start < end:
-            yield body[start:end]
 
 
 def serve(exchange: Exchange) -> None:
