@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Self, TypeVar, cast
+from typing import Self, TypeVar, cast, get_args
 
-from chat_core.arguments import require_type, require_whole
+from chat_core.arguments import argument_error, require_items, require_text_fields, require_type, require_whole
 from chat_core.clock import to_utc, utc_clock
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import UsageError
@@ -76,6 +76,7 @@ class Scope:
 
     async def add(self, statement: Statement) -> Outcome:
         """Implement `MemoryScope.add()`."""
+        require_type("statement", statement, Statement, "a Statement")
         return await self._write_rows(lambda rows: rows.facts.add(statement))
 
     async def get(self, id: str, *, valid: datetime | None = None) -> Fact | None:
@@ -93,7 +94,10 @@ class Scope:
         status: FactStatus = "current",
     ) -> list[Fact]:
         """Implement `MemoryScope.facts()`."""
-        filters = replace(_create_filter(subject, predicate, object), ids=None if ids is None else tuple(ids))
+        if status not in get_args(FactStatus):
+            raise argument_error("status", f"one of {', '.join(get_args(FactStatus))}", status)
+        known = None if ids is None else _require_all("ids", ids, str, "ids of facts")
+        filters = replace(_create_filter(subject, predicate, object), ids=known)
         return await self._read_rows(lambda rows: rows.facts.find(status, filters))
 
     async def as_of(
@@ -125,6 +129,7 @@ class Scope:
 
     async def promote(self, id: str, citation: Citation) -> Outcome:
         """Implement `MemoryScope.promote()`."""
+        require_type("citation", citation, get_args(Citation), "a citation, such as UserCitation()")
 
         def write(rows: Rows) -> Outcome:
             fact = rows.facts.get(id)
@@ -164,16 +169,20 @@ class Scope:
 
     async def touch(self, ids: Iterable[str]) -> None:
         """Implement `MemoryScope.touch()`."""
-        await self._write_rows(lambda rows: rows.facts.touch(ids), require=_LOCK_SCOPE, affects_recall=False)
+        known = _require_all("ids", ids, str, "ids of facts")
+        await self._write_rows(lambda rows: rows.facts.touch(known), require=_LOCK_SCOPE, affects_recall=False)
 
     # --- Entities and relations --------------------------------------------------------------------------------------
 
     async def add_entity(self, entity: Entity) -> bool:
         """Implement `MemoryScope.add_entity()`."""
+        require_type("entity", entity, Entity, "an Entity")
+        require_text_fields("the properties of an entity", entity.properties)
         return await self._write_rows(lambda rows: rows.graph.add_entity(entity))
 
     async def relate(self, relation: Relation, *, key: str = "") -> bool:
         """Implement `MemoryScope.relate()`."""
+        require_type("relation", relation, Relation, "a Relation")
         return await self._write_rows(lambda rows: rows.graph.relate(relation, key))
 
     async def entities(self, *, fact: str | None = None) -> list[Entity]:
@@ -190,10 +199,11 @@ class Scope:
     async def facts_near(self, entities: Iterable[str], *, depth: int = 2, limit: int = 100) -> dict[str, int]:
         """Implement `MemoryScope.facts_near()`."""
         _require_positive(depth=depth, limit=limit)
+        names = _require_all("entities", entities, str, "names of entities")
 
         def read(rows: Rows) -> dict[str, int]:
             distances: dict[str, int] = {}
-            for name in entities:
+            for name in names:
                 for near in rows.graph.neighbors(normalize(name), depth, limit, nearest=0):
                     distances[near.entity.id] = min(near.distance, distances.get(near.entity.id, depth))
             links = rows.graph.links(distances, to_microseconds(rows.now))
@@ -230,6 +240,7 @@ class Scope:
 
     async def add_passages(self, passages: Sequence[Passage]) -> int:
         """Implement `MemoryScope.add_passages()`."""
+        require_items("passages", passages, Passage, "a sequence of Passage")
         return await self._write_rows(lambda rows: rows.documents.add(passages), require=_CREATE_SCOPE)
 
     async def documents(
@@ -242,16 +253,18 @@ class Scope:
         until: datetime | None = None,
     ) -> list[Document]:
         """Implement `MemoryScope.documents()`."""
+        known = None if ids is None else _require_all("ids", ids, int, "ids of documents")
         wanted = {
             "conversation": conversation,
             "kind": kind,
             "since": _optional_microseconds(since, "since"),
             "until": _optional_microseconds(until, "until"),
         }
-        return await self._read_rows(lambda rows: rows.documents.find(ids, wanted))
+        return await self._read_rows(lambda rows: rows.documents.find(known, wanted))
 
     async def search_text(self, words: Sequence[str], *, limit: int = 50) -> list[TextMatch]:
         """Implement `MemoryScope.search_text()`."""
+        require_items("words", words, str, "a sequence of words")
         _require_positive(limit=limit)
         return await self._read_rows(lambda rows: rows.documents.search(words, limit))
 
@@ -476,6 +489,13 @@ def _create_filter(subject: str | None, predicate: str | None, object: str | Non
 
 def _optional_microseconds(time: datetime | None, name: str) -> int | None:
     return None if time is None else to_microseconds(to_utc(time, name))
+
+
+def _require_all(name: str, values: Iterable[T], kind: type, expected: str) -> tuple[T, ...]:
+    require_type(name, values, Iterable, expected)
+    found = tuple(values)
+    require_items(name, found, kind, expected)
+    return found
 
 
 def _require_positive(**limits: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
+from chat_core.arguments import argument_error
 from chat_core.errors import UsageError
 
 from chat_memory.facts import require_text
@@ -23,11 +24,14 @@ def require_storable(values: Mapping[str, Value]) -> Mapping[str, Value]:
     """Return the parameters of a query unchanged.
 
     Raises:
-        UsageError: a text has a null character or an unpaired surrogate, or an integer has more than 64 bits.
+        UsageError: a text has a null character or an unpaired surrogate, an integer has more than 64 bits, or a value
+            has another type.
     """
     for name, value in values.items():
         if isinstance(value, str):
             require_text(value, name)
+        elif value is not None and not isinstance(value, (int, float, bytes)):
+            raise argument_error(name, "a value that a database can store", value)
         elif isinstance(value, int) and not is_storable(value):
             msg = f"{name} must be an integer of at most 64 bits, not {value}"
             raise UsageError(msg)

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias, cast
+from typing import ClassVar, Literal, TypeAlias, cast, get_args
 
+from chat_core.arguments import require_type
 from chat_core.clock import to_utc
 from chat_core.errors import InvalidDocumentError
 
@@ -155,6 +156,7 @@ def _file_staleness(path: Path, modified: datetime | None) -> Staleness:
 
 def citation_to_dict(citation: Citation) -> dict[str, object]:
     """Convert a citation to a JSON object with its kind and the fields that are not None."""
+    require_type("citation", citation, get_args(Citation), "a citation, such as UserCitation()")
     values = {field.name: getattr(citation, field.name) for field in fields(citation)}
     shown = {name: value for name, value in values.items() if value is not None}
     for name in _TIMES & set(shown):

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final, final
 
 from chat_core import RunContext, ToolCollection, ToolContext
+from chat_core.arguments import require_text_fields, require_whole
 from chat_core.errors import UsageError
 from chat_core.model_texts import quote_data
 from chat_core.recall import ScopeFunction
@@ -43,8 +44,10 @@ class CoreBlocks:
     def __init__(
         self, memory: Memory, blocks: Mapping[str, str], *, scope: ScopeFunction, max_characters: int = 2000
     ) -> None:
-        if not blocks or max_characters < 1:
-            msg = f"CoreBlocks() needs a block, and max_characters of at least 1, not {blocks!r} and {max_characters!r}"
+        require_text_fields("blocks", blocks)
+        require_whole("max_characters", max_characters, 1)
+        if not blocks:
+            msg = "CoreBlocks() needs at least one block, such as {'user': 'What you know about the user'}"
             raise UsageError(msg)
         self._memory = memory
         self._blocks = {require_name(name, "the name of a block"): text for name, text in blocks.items()}

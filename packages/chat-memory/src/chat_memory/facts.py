@@ -145,8 +145,9 @@ class Statement:
         require_name(self.subject, "subject")
         require_name(self.predicate, "predicate")
         require_name(self.object, "object")
-        require_text(self.text or "", "text")
-        require_text(self.key or "", "key")
+        for field in ("text", "key"):
+            if (text := getattr(self, field)) is not None:
+                require_text(text, field)
         require_items("entities", self.entities, str, "a sequence of names")
         for name in self.entities:
             require_name(name, "the name of an entity")

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, cast
 from uuid import uuid4
 
+from chat_core.arguments import require_text, require_type
 from chat_core.clock import utc_now
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages
@@ -153,6 +154,8 @@ async def queue_idle(
     Returns:
         The number of inactive conversations.
     """
+    require_type("store", store, ConversationStore, "a store, such as SqliteStore(...)")
+    require_type("idle", idle, timedelta, "a timedelta, such as timedelta(minutes=10)")
     found = 0
     for meta in await store.conversations(state="open"):
         if meta.last_active is not None and now() - meta.last_active >= idle:
@@ -256,6 +259,8 @@ class Indexer:
             conversation: the id of the conversation.
             messages: messages of the conversation.
         """
+        require_text(scope=scope, conversation=conversation)
+        require_type("messages", messages, Messages, "Messages")
         rows = self._memory.scope(scope)
         records = await rows.records(conversation)
         version = self._extractor.version + (f" {self._recognizer.version}" if self._recognizer else "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
 
-from chat_core.arguments import require_type
+from chat_core.arguments import require_type, require_whole
 from chat_core.clock import to_utc
 from chat_core.errors import UsageError
 
@@ -40,7 +40,9 @@ class Passage:
         require_text(self.text, "text")
         require_name(self.conversation, "conversation")
         require_name(self.kind, "kind")
-        require_text(self.speaker or "", "speaker")
+        require_whole("position", self.position, 0)
+        if self.speaker is not None:
+            require_text(self.speaker, "speaker")
         if self.kind == "fact":
             msg = 'the kind "fact" is reserved for facts: store a Statement with add() instead'
             raise UsageError(msg)

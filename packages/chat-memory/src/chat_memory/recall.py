@@ -116,9 +116,13 @@ class Recall:
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         require_whole("max_scopes", max_scopes, 1)
-        for name, value in (("gate", gate), ("relative_gate", relative_gate)):
-            if value is not None:
-                require_number(name, value)
+        require_number("relative_gate", relative_gate)
+        if embedder is not None:
+            require_type("embedder", embedder, EmbeddingsProvider, "a provider with embed()")
+        if where is not None:
+            require_type("where", where, DocumentFilter, "a DocumentFilter")
+        if gate is not None:
+            require_number("gate", gate)
         if gate is not None and not gate >= 0:
             msg = f"gate must be at least 0, not {gate!r}"
             raise UsageError(msg)
@@ -161,7 +165,7 @@ class Recall:
         Raises:
             UsageError: a limit is less than 1, or an argument has a wrong type.
         """
-        require_text(question=question)
+        require_text(scope=scope, question=question)
         require_whole("limit", limit, 1)
         require_whole("max_tokens", max_tokens, 1)
         if where is not None:
