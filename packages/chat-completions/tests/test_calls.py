@@ -83,6 +83,16 @@ def test_two_argument_objects_under_one_id_stay_one_call() -> None:
     assert placed((0, "a", "f", '{"x":1}'), (0, "a", "f", '{"x":2}')) == [("a", "f", '{"x":1}{"x":2}')]
 
 
+def test_complete_calls_without_an_index_are_separate_calls_even_if_they_share_an_id() -> None:
+    first, second = (None, "a", "f", '{"x":1}'), (None, "a", "g", '{"x":2}')
+    assert placed(first, second) == [("a", "f", '{"x":1}'), ("a", "g", '{"x":2}')]
+    assert placed(first, (None, "a", "f", '{"x":'), (None, "a", "", "2}")) == [
+        ("a", "f", '{"x":1}'),
+        ("a", "f", '{"x":2}'),
+    ]
+    assert placed(first, first, (None, "a", "", "\n")) == [("a", "f", '{"x":1}\n')]
+
+
 @pytest.mark.parametrize(
     ("names", "name"),
     [(("f", "f"), "f"), (("get_", "time"), "get_time"), (("get_", "get_time"), "get_time"), (("", "f"), "f")],

@@ -153,7 +153,7 @@ class Calls:
         if known is not None and name:
             if _repeats_call(known, id, name, text):
                 return None
-            if _begins_another(known, id, text):
+            if _begins_another(known, id, text, indexed=place is not None):
                 known = None
         if known is None:
             if not (id or name or text):
@@ -163,7 +163,7 @@ class Calls:
             if place is not None:
                 self._by_index[place] = known
         if id and known.id is None:
-            self._by_id.setdefault(id, known)
+            self._by_id[id] = known
         return known
 
     def _find_call_without_index(self, id_: str, name: str, text: str) -> Call | None:
@@ -184,9 +184,9 @@ def _repeats_call(call: Call, id_: str, name: str, text: str) -> bool:
     return same and bool(text) and call.has_arguments(text) and call.has_complete_arguments()
 
 
-def _begins_another(call: Call, id_: str, text: str) -> bool:
-    """Return whether a fragment with a name starts another call that reuses the index of `call`."""
-    if id_ and call.id:
+def _begins_another(call: Call, id_: str, text: str, *, indexed: bool) -> bool:
+    """Return whether a fragment with a name starts another call that reuses the index or, without one, the id."""
+    if indexed and id_ and call.id:
         return id_ != call.id
     return text.lstrip().startswith("{") and call.has_complete_arguments()
 
