@@ -19,6 +19,8 @@ DIFFERENCES: Final = {
     "reasoning_field": "reasoning in the history is sent as `{}`",
     "reasoning_required": "a message with calls always has the reasoning field",
     "structured": "structured output: {}",
+    "structured_with_tools": "the schema of an output is sent in the prompt if there are tools",
+    "mixed_strict_tools": "tools are strict only if all can be",
     "strict_rewrite": "schemas are sent unchanged",
     "stream_usage": "`stream_options` is not sent",
     "short_call_ids": "call ids have nine letters and digits",
@@ -29,6 +31,7 @@ DIFFERENCES: Final = {
     "refuses": "unsupported options: {}",
     "dimensions_field": "the vector length is sent as `{}`",
     "join_messages": "consecutive messages of one role are joined",
+    "assistant_after_tools": "an assistant message is sent between tool results and a user message",
 }
 VALUES: Final = {
     "object": "the object `reasoning` with an effort or a budget",
@@ -50,6 +53,8 @@ FACTS: Final = {
     "reasoning_field": "field for reasoning",
     "reasoning_required": "reasoning with calls",
     "structured": "structured output",
+    "structured_with_tools": "structured output with tools",
+    "mixed_strict_tools": "strict tools",
     "strict_rewrite": "schemas",
     "stream_usage": "`stream_options`",
     "short_call_ids": "call ids",
@@ -60,6 +65,7 @@ FACTS: Final = {
     "refuses": "unsupported options",
     "dimensions_field": "vector length",
     "join_messages": "joined messages",
+    "assistant_after_tools": "message after tool results",
 }
 NEVER_RECORDED: Final = {"base_url_variable", "key_variables"}
 """Facts that recorded traffic cannot confirm. For a server that users run themselves, the address is another one."""

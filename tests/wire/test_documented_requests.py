@@ -101,12 +101,6 @@ MESSAGES: Final[dict[str, list[Json]]] = {
         _result(),
         ASK,
     ],
-    "arguments that are no JSON": [
-        ASK,
-        _assistant({"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": '}}),
-        _result(),
-        ASK,
-    ],
     "a result in one part": [ASK, _assistant(_call()), _result(content=[{"type": "text", "text": "x"}]), ASK],
     "a result that is JSON": [ASK, _assistant(_call()), _result(content='{"b": [1, 2.50]}'), ASK],
     "an empty result": [ASK, _assistant(_call()), _result(content=""), ASK],

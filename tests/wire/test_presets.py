@@ -70,7 +70,8 @@ OTHERWISE: Final = {
     ),
     "azure": ("model", "max_tokens", "max_completion_tokens"),
     "deepseek": ("messages[[]*[]].reasoning_content",),
-    "mistral": ("messages[[]*[]].tool_call*",),
+    "groq": ("messages[[]*[]].tool_calls[[]*[]].function.arguments.json",),
+    "mistral": ("messages", "messages[[]*[]].tool_call*"),
     "ollama": ("response_format.json_schema.strict",),
     "openai": ("max_tokens", "max_completion_tokens"),
     "openrouter": (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from chat_completions import GROQ, PERPLEXITY, CompletionsBuilder, OllamaBuilder, vendor_builder
-from chat_core import ChatBuilder, File, FunctionCall, Messages, ScopedCollection, Text, ToolCollection, Turn
+from chat_core import ChatBuilder, File, FunctionCall, Messages, ScopedCollection, Text, Tool, ToolCollection, Turn
 from chat_core.errors import InvalidResponseError, UnsupportedPartError, UsageError
 from chat_core.options import ChatOptions
 from chat_core.provider import NO_TOOLS
@@ -39,10 +39,11 @@ def conversation() -> Messages:
     return messages
 
 
-async def roles(builder: Any) -> list[str]:
+async def roles(builder: Any, messages: Messages | None = None) -> list[str]:
     transport = MockTransport()
     transport.answer(body=REPLY)
-    await builder.with_transport(transport).build().complete(conversation(), NO_TOOLS, ChatOptions(), None)
+    said = messages if messages is not None else conversation()
+    await builder.with_transport(transport).build().complete(said, NO_TOOLS, ChatOptions(), None)
     return [message["role"] for message in transport.last.json()["messages"]]
 
 
@@ -53,6 +54,19 @@ async def test_every_builder_can_join_messages_of_one_role(number: int) -> None:
     builder = builders()[number]
     assert await roles(builder) == separate
     assert await roles(builder.with_joined_messages()) == joined
+
+
+@pytest.mark.parametrize("number", range(3))
+async def test_every_builder_can_add_an_assistant_message_after_tool_results(number: int) -> None:
+    tool = Tool(FunctionCall("pay"), call_id="1")
+    tool.reject()
+    messages = Messages.from_user("Pay.")
+    messages.append("model", Turn([tool]))
+    messages.user("Why not?")
+    builder = builders()[number]
+    assert await roles(builder, messages) == ["user", "assistant", "tool", "user"]
+    with_message = ["user", "assistant", "tool", "assistant", "user"]
+    assert await roles(builder.with_assistant_after_tools(), messages) == with_message
 
 
 async def test_perplexity_gets_alternating_roles() -> None:

@@ -49,9 +49,11 @@ def test_other_dialect_fields_do_not_change_the_turn_key() -> None:
         reasoning_style="object",
         strict_output=False,
         strict_tools=True,
+        mixed_strict_tools=False,
         strict_rewrite=False,
         stream_usage=False,
         structured="json_object",
+        structured_with_tools=False,
         tools=False,
         top_k=True,
         refuses=("seed",),
@@ -59,6 +61,7 @@ def test_other_dialect_fields_do_not_change_the_turn_key() -> None:
         dimensions_field="output_dimension",
         encoding_format="base64",
         join_messages=True,
+        assistant_after_tools=True,
         finish_reasons=(("eos", "stop"),),
     )
     assert other.turn_key == PLAIN.turn_key
@@ -70,6 +73,13 @@ def test_other_dialect_fields_do_not_change_the_turn_key() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("dialect", [Dialect(model="m", strict_tools=True), Dialect(model="m", strict_rewrite=False)])
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        Dialect(model="m", strict_tools=True),
+        Dialect(model="m", mixed_strict_tools=False),
+        Dialect(model="m", strict_rewrite=False),
+    ],
+)
 def test_dialect_fields_that_change_tool_encoding_change_the_tools_key(dialect: Dialect) -> None:
     assert dialect.tools_key != PLAIN.tools_key

@@ -3,11 +3,11 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from chat_completions import OLLAMA, Dialect
-from chat_completions.parts import content_part, join_messages, model_messages, plain_message, wire_ids
+from chat_completions.parts import content_part, model_messages, plain_message, wire_ids
 from chat_core.errors import UnsupportedPartError
 from chat_core.messages import (
     Embedding,
@@ -329,6 +329,30 @@ def test_the_raw_arguments_of_the_model_are_sent_back_unchanged() -> None:
     assert result["content"].startswith("[The call was changed")
 
 
+@pytest.mark.parametrize("text", ['{"x": 1', '{"x": "a', "[1]", '"x"', "5", '{"x": NaN}', '{"x": "\ud83d'])
+def test_arguments_that_are_not_a_json_object_are_sent_as_one(text: str) -> None:
+    call = FunctionCall.parse("f", text)
+    assert call.problem is not None
+    tool = Tool(call, call_id="a")
+    tool.fail("not JSON")
+    sent_text = said(tool)["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(sent_text) == {"INVALID_JSON": text}
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n", "null", " null"])
+def test_missing_arguments_are_sent_as_an_empty_object(text: str) -> None:
+    tool = Tool(FunctionCall.parse("f", text), call_id="a")
+    tool.reject()
+    assert said(tool)["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_a_custom_call_of_another_provider_is_sent_with_its_input_as_json() -> None:
+    opaque = Opaque("q", {"type": "custom"})
+    tool = Tool(FunctionCall("f", {"input": "SELECT 1"}, raw="SELECT 1", opaque=opaque), call_id="a")
+    tool.reject()
+    assert said(tool)["tool_calls"][0]["function"]["arguments"] == '{"input":"SELECT 1"}'
+
+
 def test_a_call_without_an_id_and_its_result_get_the_id_of_the_tool() -> None:
     tool = completed(None)
     call, result = model_messages(Turn([tool]), DIALECT)
@@ -445,49 +469,3 @@ def test_every_part_is_sent_rejected_or_omitted_as_listed(row: tuple[str, Part, 
         assert (sent_as(part) == sent_as()) is (outcome == "kept")
         # What is kept back is no text, and no file: only what means nothing to this server.
         assert outcome == "sent" or isinstance(part, (Reasoning, ProviderPart))
-
-
-# --- Alternating roles -----------------------------------------------------------------------------------
-
-
-def joined(*messages: dict[str, Any]) -> list[dict[str, Any]]:
-    return cast("list[dict[str, Any]]", json.loads(b"[" + join_messages(json.dumps(messages)[1:-1].encode()) + b"]"))
-
-
-def test_joined_texts_of_one_role_are_separated_by_an_empty_line() -> None:
-    messages = [{"role": "user", "content": text} for text in "abc"]
-    assert joined(*messages) == [{"role": "user", "content": "a\n\nb\n\nc"}]
-
-
-def test_joining_text_and_parts_gives_one_list_of_parts() -> None:
-    image = {"type": "image_url", "image_url": {"url": "u"}}
-    assert joined({"role": "user", "content": "a"}, {"role": "user", "content": [image]}) == [
-        {"role": "user", "content": [{"type": "text", "text": "a"}, image]}
-    ]
-
-
-def test_joined_messages_keep_their_calls_and_reasoning() -> None:
-    first = {"role": "assistant", "content": None, "reasoning_content": "x", "tool_calls": [{"id": "1"}]}
-    second: dict[str, Any] = {"role": "assistant", "content": "b", "reasoning_content": "y"}
-    second |= {"tool_calls": [{"id": "2"}], "audio": {"id": "z"}}
-    assert joined(first, second) == [
-        {
-            "role": "assistant",
-            "content": "b",
-            "reasoning_content": "xy",
-            "tool_calls": [{"id": "1"}, {"id": "2"}],
-            "audio": {"id": "z"},
-        }
-    ]
-
-
-def test_tool_results_and_different_roles_are_not_joined() -> None:
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": "s"},
-        {"role": "user", "content": "u"},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}, {"id": "2"}]},
-        {"role": "tool", "tool_call_id": "1", "content": "r"},
-        {"role": "tool", "tool_call_id": "2", "content": "r"},
-        {"role": "assistant", "content": "a"},
-    ]
-    assert joined(*messages) == messages

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from chat_completions import PRESETS, Dialect, FixedEmbeddings, Preset, SizedEmbeddings, Source
 from chat_completions.presets import ANY_SERVER, AnyPreset
-from chat_completions.vendors import CHECKED, GROQ, RECHECKED, TOGETHER
+from chat_completions.vendors import CHECKED, GROQ, RECHECKED, REFUSALS_CHECKED, TOGETHER
 
 
 def test_presets_are_keyed_and_sorted_by_name() -> None:
@@ -51,7 +51,7 @@ def test_every_source_cites_known_facts_and_no_fact_is_cited_twice(preset: AnyPr
     assert len(cited) == len(set(cited))
     assert set(cited) <= set(preset.facts)
     assert all(source.title and source.facts for source in preset.sources)
-    assert {source.checked for source in preset.sources} <= {CHECKED, RECHECKED}
+    assert {source.checked for source in preset.sources} <= {CHECKED, RECHECKED, REFUSALS_CHECKED}
     assert all(urlsplit(source.url).scheme == "https" for source in preset.sources)
 
 

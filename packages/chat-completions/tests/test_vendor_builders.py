@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 
 import pytest
 from chat_completions import (
+    CEREBRAS,
     DEEPSEEK,
     FIREWORKS,
     GROQ,
@@ -306,6 +307,45 @@ async def test_mistral_uses_random_seed_and_short_call_ids(transport: MockTransp
     sent = await asked(vendor_builder(MISTRAL).with_model("m"), transport, ChatOptions(seed=7), messages=messages)
     assert (sent["random_seed"], "seed" in sent) == (7, False)
     assert len(sent["messages"][2]["tool_call_id"]) == 9
+
+
+async def test_mistral_gets_an_assistant_message_between_tool_results_and_a_user_message(
+    transport: MockTransport,
+) -> None:
+    tool = Tool(FunctionCall("f"), call_id="abcdef123")
+    tool.start()
+    tool.complete("ok", files=(File("image/png", data=b"x"),))
+    messages = Messages.from_user("Hi")
+    messages.append("model", Turn([tool]))
+    sent = await asked(vendor_builder(MISTRAL).with_model("m"), transport, messages=messages)
+    assert [message["role"] for message in sent["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
+
+
+@pytest.mark.parametrize("preset", VENDORS, ids=named)
+@pytest.mark.parametrize("tools", [NO_TOOLS, TOOLS], ids=["without tools", "with tools"])
+async def test_groq_and_cerebras_get_the_output_schema_in_a_message_if_there_are_tools(
+    preset: AnyPreset, tools: ToolDeclarations, transport: MockTransport
+) -> None:
+    if tools and not preset.dialect.tools:
+        return
+    sent = await asked(start(preset).with_model("m"), transport, tools=tools, output=SCHEMA)
+    refused = bool(tools) and preset in {CEREBRAS, GROQ}
+    described = json.dumps(SCHEMA.schema, separators=(",", ":")) in sent["messages"][0]["content"]
+    assert ("response_format" in sent) is not refused
+    assert described is (refused or preset is DEEPSEEK)
+
+
+@pytest.mark.parametrize(("preset", "mixed"), [(CEREBRAS, [None, None]), (GROQ, [True, None])], ids=["all", "some"])
+async def test_cerebras_gets_strict_tools_only_if_all_tools_can_be_strict(
+    preset: AnyPreset, mixed: list[bool | None], transport: MockTransport
+) -> None:
+    closed = ToolDeclaration("f", "", {"type": "object", "properties": {}, "required": []})
+    optional = ToolDeclaration("g", "", {"type": "object", "properties": {"x": {"type": "string"}}})
+    builder = start(preset).with_model("m").with_strict(tools=True)
+    for declared, strict in (([closed, optional], mixed), ([closed, closed], [True, True])):
+        transport.answer(body=ANSWER)
+        sent = await asked(builder, transport, tools=ToolDeclarations(declared))
+        assert [tool["function"].get("strict") for tool in sent["tools"]] == strict
 
 
 @pytest.mark.parametrize("preset", VENDORS, ids=named)

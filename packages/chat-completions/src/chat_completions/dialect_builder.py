@@ -79,6 +79,10 @@ class DialectBuilder:
         """
         return self._with_dialect(replace(self._dialect, join_messages=True))
 
+    def with_assistant_after_tools(self) -> Self:
+        """Send a short assistant message between tool results and a user message, as models of Mistral require."""
+        return self._with_dialect(replace(self._dialect, assistant_after_tools=True))
+
     def with_finish_reasons(self, reasons: Mapping[str, FinishReason]) -> Self:
         """Set the meaning of finish reasons that only this server sends. Calls run after `stop` and `tool_calls` only.
 

@@ -19,8 +19,9 @@ from chat_core.wire.instructions import instruction_text, instruction_turns, lea
 from chat_core.wire.parts import sole_text
 from chat_core.wire.strict import requires_all, strict_schema
 
+from chat_completions.message_order import arrange_messages
 from chat_completions.options import CompletionsOptions, Dialect
-from chat_completions.parts import join_messages, model_messages, plain_message, wire_role
+from chat_completions.parts import model_messages, plain_message, wire_role
 
 EXTRAS: Final = (
     "frequency_penalty",
@@ -69,14 +70,16 @@ def encode(
     options.refuse(dialect.provider, *dialect.refuses, *(() if dialect.top_k else ("top_k",)))
     if tools and (extras is None or not extras.tools):
         tools.require_choice(options.tool_choice)
-    other_fields = _option_fields(options, extras, structured_output, dialect, stream=stream, tools=bool(declared))
+    formatted = structured_output if dialect.structured_with_tools or not declared else None
+    described = structured_output if formatted is None or dialect.structured == "json_object" else None
+    other_fields = _option_fields(options, extras, formatted, dialect, stream=stream, tools=bool(declared))
     pieces = [b'{"model":', dump_bytes(dialect.model), b","] if dialect.model else [b"{"]
     view = messages.view()
     turns = encode_turns(view, dialect)
     if options.instructions is not None:
         turns = _add_instructions(turns, view, options, dialect)
-    encoded = b"".join([*_encode_schema_instruction(structured_output, dialect), turns])
-    pieces += [b'"messages":[', join_messages(encoded) if dialect.join_messages else encoded, b"]"]
+    encoded = b"".join([*_encode_schema_instruction(described, dialect), turns])
+    pieces += [b'"messages":[', arrange_messages(encoded, dialect), b"]"]
     if declared:
         pieces += [b',"tools":[', declared, b"]"]
     if other_fields:
@@ -87,11 +90,8 @@ def encode(
 
 
 def _encode_schema_instruction(output: OutputSchema | None, dialect: Dialect) -> Sequence[bytes]:
-    """Return a system message with the output schema, followed by a comma, or an empty sequence.
-
-    Only servers that support JSON mode but not schemas need this message.
-    """
-    if output is None or dialect.structured == "json_schema":
+    """Return a system message with the output schema, followed by a comma, or an empty sequence without a schema."""
+    if output is None:
         return ()
     # The message comes first, so that the prefix of the prompt stays the same for the server's cache.
     instruction = (
@@ -173,14 +173,18 @@ def _encode_tools(tools: ToolDeclarations, extras: CompletionsOptions | None, di
 
 
 def _encode_declarations(items: Sequence[ToolDeclaration], dialect: Dialect) -> bytes:
-    return b",".join([dump_bytes({"type": "function", "function": _encode_function(item, dialect)}) for item in items])
+    enforced = [_strict_parameters(item.parameters, dialect) if dialect.strict_tools else None for item in items]
+    if not dialect.mixed_strict_tools and None in enforced:
+        enforced = [None] * len(items)
+    functions = [_encode_function(item, strict) for item, strict in zip(items, enforced, strict=True)]
+    return b",".join([dump_bytes({"type": "function", "function": function}) for function in functions])
 
 
-def _encode_function(item: ToolDeclaration, dialect: Dialect) -> dict[str, object]:
+def _encode_function(item: ToolDeclaration, strict: Mapping[str, object] | None) -> dict[str, object]:
+    """Return the declaration of a function. `strict` is its schema if the server enforces it."""
     function: dict[str, object] = {"name": item.name}
     if item.description:
         function["description"] = item.description
-    strict = _strict_parameters(item.parameters, dialect) if dialect.strict_tools else None
     function["parameters"] = strict if strict is not None else item.parameters
     if strict is not None:
         function["strict"] = True

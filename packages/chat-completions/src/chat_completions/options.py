@@ -89,8 +89,12 @@ class Dialect:
         reasoning_required: whether a message with tool calls must contain reasoning. If it has none, a space is sent.
         structured: method of requesting structured output: with its schema, or in JSON mode with the schema in a
             message.
+        structured_with_tools: whether a request may contain both `response_format` and tools. If not, a request with
+            tools contains the schema of its output only in a message, and the server does not enforce it.
         strict_output: whether the server enforces the schema of structured output.
         strict_tools: whether the server enforces the schemas of tools.
+        mixed_strict_tools: whether a request may contain both enforced and other tools. If not, tools are enforced only
+            if the schemas of all tools allow it.
         strict_rewrite: whether enforced schemas are rewritten into the supported subset. A tool schema with optional
             properties is not enforced then. Some servers enforce any schema.
         stream_usage: whether a stream requests its usage. Some servers reject `stream_options`.
@@ -107,6 +111,8 @@ class Dialect:
             because some servers reject the field, and expects lists of numbers.
         join_messages: whether consecutive messages of one role are joined, for servers and chat templates that require
             alternating roles. Tool results are not joined.
+        assistant_after_tools: whether a short assistant message is sent between tool results and a user message, as
+            Mistral requires.
         finish_reasons: finish reasons of the vendor in lowercase, each with its meaning. They take precedence over
             `chat_completions.decode.FINISH`. If a reason is repeated, the last entry applies.
     """
@@ -121,8 +127,10 @@ class Dialect:
     reasoning_field: Literal["reasoning_content", "reasoning"] | None = None
     reasoning_required: bool = False
     structured: Literal["json_schema", "json_object"] = "json_schema"
+    structured_with_tools: bool = True
     strict_output: bool = True
     strict_tools: bool = False
+    mixed_strict_tools: bool = True
     strict_rewrite: bool = True
     stream_usage: bool = True
     short_call_ids: bool = False
@@ -136,6 +144,7 @@ class Dialect:
     dimensions_field: Literal["dimensions", "output_dimension"] = "dimensions"
     encoding_format: EncodingFormat | None = None
     join_messages: bool = False
+    assistant_after_tools: bool = False
     finish_reasons: tuple[tuple[str, FinishReason], ...] = ()
     turn_key: str = field(init=False, repr=False, compare=False)
     """Cache key for encoded turns. It contains every setting that affects how turns are encoded."""
@@ -153,7 +162,8 @@ class Dialect:
         flags = f"{bool(self.short_call_ids):d}{bool(self.null_content):d}{bool(self.reasoning_required):d}{kinds}"
         parts = (self.provider, self.system_role, self.reasoning_replay, self.reasoning_field or "", flags)
         object.__setattr__(self, "turn_key", "\x1f".join(("chat-completions", *parts)))
-        object.__setattr__(self, "tools_key", f"chat-completions\x1f{self.strict_tools}\x1f{self.strict_rewrite}")
+        strict = (self.strict_tools, self.mixed_strict_tools, self.strict_rewrite)
+        object.__setattr__(self, "tools_key", "\x1f".join(("chat-completions", *map(str, strict))))
 
     def with_reasoning(
         self,

@@ -20,9 +20,10 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final, NoReturn
 
-from chat_core.json import dump_bytes, dumps, loads
+from chat_core.json import dumps
 from chat_core.messages import (
     File,
+    FunctionCall,
     Part,
     ProviderPart,
     Reasoning,
@@ -33,7 +34,7 @@ from chat_core.messages import (
     Turn,
 )
 from chat_core.wire.parts import file_url, own_data, unsupported_part
-from chat_core.wire.shapes import Json, is_list, mapping, require_list
+from chat_core.wire.shapes import Json, is_list, mapping
 
 from chat_completions.answer import REASONING_PARTS
 from chat_completions.options import Dialect
@@ -331,53 +332,23 @@ def _encode_image(file: File, data: Mapping[str, object]) -> Json:
 
 
 def _encode_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
-    if tool.call.opaque is None:
-        return {"id": call_id, "type": "function", "function": {"name": tool.name, "arguments": tool.call.text}}
     data = own_data(tool.call.opaque, dialect.provider)
     extra_fields = {key: value for key, value in data.items() if key != "type"}
     if data.get("type") == "custom":
         return {"id": call_id, "type": "custom", "custom": {"name": tool.name, "input": tool.call.text}} | extra_fields
-    kind = data.get("type", "function")
-    return {"id": call_id, "type": kind, "function": {"name": tool.name, "arguments": tool.call.text}} | extra_fields
+    function = {"name": tool.name, "arguments": _encode_arguments(tool.call)}
+    return {"id": call_id, "type": data.get("type", "function"), "function": function} | extra_fields
+
+
+def _encode_arguments(call: FunctionCall) -> str:
+    """Return the arguments as the text of a JSON object, because several servers parse those of every earlier call.
+
+    Text that is not a JSON object is wrapped in `INVALID_JSON`, as in requests to Claude.
+    """
+    if call.problem is not None:
+        return dumps({"INVALID_JSON": call.text})
+    return call.text if call.text.lstrip().startswith("{") else dumps(call.arguments)
 
 
 def _raise_unsupported(part: Part, dialect: Dialect, why: str = "") -> NoReturn:
     raise unsupported_part(part, f"the Chat Completions API (provider {dialect.provider!r})", why)
-
-
-# --- Alternating roles ---------------------------------------------------------------------------------
-
-
-def join_messages(encoded: bytes) -> bytes:
-    """Join consecutive messages of one role, except tool results, and return the new messages.
-
-    Messages are JSON objects joined by commas, without the brackets of a list. Text is separated by an empty line.
-    Other fields that are lists or strings are concatenated. For any other field, the later value is sent.
-    """
-    messages: list[Json] = []
-    for message in require_list(loads(b"[" + encoded + b"]"), "messages"):
-        if messages and message["role"] == messages[-1]["role"] != "tool":
-            messages[-1] = _join_messages(messages[-1], message)
-        else:
-            messages.append(message)
-    return dump_bytes(messages)[1:-1]
-
-
-def _join_messages(first: Json, second: Json) -> Json:
-    joined = {**first, **second, "content": _join_contents(first.get("content"), second.get("content"))}
-    for key in first.keys() & second.keys() - {"role", "content"}:
-        if type(first[key]) is type(second[key]) and isinstance(first[key], (str, list)):
-            joined[key] = first[key] + second[key]
-    return joined
-
-
-def _join_contents(first: object, second: object) -> object:
-    if not first or not second:
-        return first or second
-    if isinstance(first, str) and isinstance(second, str):
-        return f"{first}\n\n{second}"
-    return [*_content_parts(first), *_content_parts(second)]
-
-
-def _content_parts(content: object) -> list[object]:
-    return content if is_list(content) else [{"type": "text", "text": content}]

@@ -21,12 +21,21 @@ CHECKED: Final = date(2026, 11, 22)
 """The date on which the presets were last compared with the vendors' documentation."""
 RECHECKED: Final = date(2026, 11, 28)
 """The date on which the facts that the first pages did not state were looked up, in other pages and in source code."""
+REFUSALS_CHECKED: Final = date(2026, 11, 29)
+"""The date on which the combinations that vendors refuse were looked up."""
 
 IMAGES: Final[tuple[FileKind, ...]] = ("image",)
 
 CEREBRAS: Final = Preset(
     title="Cerebras",
-    dialect=Dialect(model="", provider="cerebras", max_tokens_field="max_tokens", files=IMAGES),
+    dialect=Dialect(
+        model="",
+        provider="cerebras",
+        max_tokens_field="max_tokens",
+        structured_with_tools=False,
+        mixed_strict_tools=False,
+        files=IMAGES,
+    ),
     base_url="https://api.cerebras.ai/v1",
     base_url_variable="CEREBRAS_BASE_URL",
     base_url_path="/v1",
@@ -44,6 +53,18 @@ CEREBRAS: Final = Preset(
             "https://github.com/Cerebras/cerebras-cloud-sdk-python/blob/main/src/cerebras/cloud/sdk/_client.py",
             CHECKED,
             ("base_url_variable",),
+        ),
+        Source(
+            "Structured Outputs",
+            "https://inference-docs.cerebras.ai/capabilities/structured-outputs",
+            REFUSALS_CHECKED,
+            ("structured_with_tools",),
+        ),
+        Source(
+            "Tool calling error with latest changes - Cerebras",
+            "https://github.com/RooCodeInc/Roo-Code/issues/10334",
+            REFUSALS_CHECKED,
+            ("mixed_strict_tools",),
         ),
     ),
 )
@@ -115,7 +136,9 @@ FIREWORKS: Final = Preset(
 
 GROQ: Final = Preset(
     title="Groq",
-    dialect=Dialect(model="", provider="groq", max_tokens_field="max_tokens", files=IMAGES),
+    dialect=Dialect(
+        model="", provider="groq", max_tokens_field="max_tokens", structured_with_tools=False, files=IMAGES
+    ),
     base_url="https://api.groq.com/openai/v1",
     base_url_variable="GROQ_BASE_URL",
     base_url_path="/openai/v1",
@@ -124,7 +147,12 @@ GROQ: Final = Preset(
     embeddings=NoEmbeddings(),
     sources=(
         Source("OpenAI Compatibility", "https://console.groq.com/docs/openai", CHECKED, ("base_url", "key_variables")),
-        Source("Structured Outputs", "https://console.groq.com/docs/structured-outputs", CHECKED, ("notes",)),
+        Source(
+            "Structured Outputs",
+            "https://console.groq.com/docs/structured-outputs",
+            REFUSALS_CHECKED,
+            ("notes", "structured_with_tools"),
+        ),
         Source(
             "Groq Python API library",
             "https://github.com/groq/groq-python/blob/main/src/groq/_client.py",
@@ -227,6 +255,7 @@ MISTRAL: Final = Preset(
         short_call_ids=True,
         files=IMAGES,
         dimensions_field="output_dimension",
+        assistant_after_tools=True,
     ),
     base_url="https://api.mistral.ai/v1",
     key_variables=("MISTRAL_API_KEY",),
@@ -239,6 +268,12 @@ MISTRAL: Final = Preset(
             "https://docs.mistral.ai/api/endpoint/embeddings",
             CHECKED,
             ("key_variables", "embeddings", "dimensions_field"),
+        ),
+        Source(
+            "mistral-common",
+            "https://github.com/mistralai/mistral-common/blob/039465db2bdc0486df36365c9bdb428188482a18/src/mistral_common/protocol/instruct/validator.py",
+            REFUSALS_CHECKED,
+            ("assistant_after_tools",),
         ),
     ),
 )

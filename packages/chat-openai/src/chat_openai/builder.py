@@ -120,6 +120,9 @@ COMPLETIONS_ONLY_HINTS: Final = {
     "with_strict": "with_strict() needs the Chat Completions API: call with_completions() first",
     "with_url_files": "with_url_files() needs the Chat Completions API: call with_completions() first",
     "with_joined_messages": "with_joined_messages() needs the Chat Completions API: call with_completions() first",
+    "with_assistant_after_tools": (
+        "with_assistant_after_tools() needs the Chat Completions API: call with_completions() first"
+    ),
     "with_finish_reasons": "with_finish_reasons() needs the Chat Completions API: call with_completions() first",
 }
 """Reasons why methods of the Chat Completions API are unavailable in a builder for the Responses API."""
