@@ -27,6 +27,7 @@ from chat_memory.facts import (
     Outcome,
     Statement,
     normalize,
+    require_all,
     require_name,
     require_short,
     require_text,
@@ -96,7 +97,7 @@ class Scope:
         """Implement `MemoryScope.facts()`."""
         if status not in get_args(FactStatus):
             raise argument_error("status", f"one of {', '.join(get_args(FactStatus))}", status)
-        known = None if ids is None else _require_all("ids", ids, str, "ids of facts")
+        known = None if ids is None else require_all("ids", ids, str, "ids of facts")
         filters = replace(_create_filter(subject, predicate, object), ids=known)
         return await self._read_rows(lambda rows: rows.facts.find(status, filters))
 
@@ -169,7 +170,7 @@ class Scope:
 
     async def touch(self, ids: Iterable[str]) -> None:
         """Implement `MemoryScope.touch()`."""
-        known = _require_all("ids", ids, str, "ids of facts")
+        known = require_all("ids", ids, str, "ids of facts")
         await self._write_rows(lambda rows: rows.facts.touch(known), require=_LOCK_SCOPE, affects_recall=False)
 
     # --- Entities and relations --------------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ class Scope:
     async def facts_near(self, entities: Iterable[str], *, depth: int = 2, limit: int = 100) -> dict[str, int]:
         """Implement `MemoryScope.facts_near()`."""
         _require_positive(depth=depth, limit=limit)
-        names = _require_all("entities", entities, str, "names of entities")
+        names = require_all("entities", entities, str, "names of entities")
 
         def read(rows: Rows) -> dict[str, int]:
             distances: dict[str, int] = {}
@@ -253,7 +254,7 @@ class Scope:
         until: datetime | None = None,
     ) -> list[Document]:
         """Implement `MemoryScope.documents()`."""
-        known = None if ids is None else _require_all("ids", ids, int, "ids of documents")
+        known = None if ids is None else require_all("ids", ids, int, "ids of documents")
         wanted = {
             "conversation": conversation,
             "kind": kind,
@@ -489,13 +490,6 @@ def _create_filter(subject: str | None, predicate: str | None, object: str | Non
 
 def _optional_microseconds(time: datetime | None, name: str) -> int | None:
     return None if time is None else to_microseconds(to_utc(time, name))
-
-
-def _require_all(name: str, values: Iterable[T], kind: type, expected: str) -> tuple[T, ...]:
-    require_type(name, values, Iterable, expected)
-    found = tuple(values)
-    require_items(name, found, kind, expected)
-    return found
 
 
 def _require_positive(**limits: int) -> None:

@@ -8,18 +8,20 @@ they do not depend on the order in which the statements arrive.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 from unicodedata import normalize as normalize_unicode
 
-from chat_core.arguments import argument_error, require_items, require_number
+from chat_core.arguments import argument_error, require_items, require_number, require_type
 from chat_core.clock import to_utc
 from chat_core.errors import UsageError
 
 from chat_memory.citations import Citation
+
+T = TypeVar("T")
 
 Source: TypeAlias = Literal["stated", "system", "observed", "inferred"]
 """The kind of source: an explicit statement of a user, the application, a tool or document, or a model's inference."""
@@ -106,6 +108,24 @@ def require_short(name: str, what: str) -> str:
         msg = f"{what} must have at most {MAX_NAME_BYTES:,} bytes in UTF-8, not {size:,}: {name[:60]!r}…"
         raise UsageError(msg)
     return name
+
+
+def require_all(name: str, values: Iterable[T], kind: type, expected: str) -> tuple[T, ...]:
+    """Return `values` as a tuple if all are instances of a class.
+
+    Args:
+        name: name of the argument.
+        values: the values to check.
+        kind: class of the values.
+        expected: description of the values for the error message, such as "ids of facts".
+
+    Raises:
+        UsageError: `values` cannot be iterated over, or one of them has another class.
+    """
+    require_type(name, values, Iterable, expected)
+    found = tuple(values)
+    require_items(name, found, kind, expected)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
