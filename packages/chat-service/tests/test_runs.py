@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -12,7 +15,7 @@ from chat_core.approvals import Principal
 from chat_inbox.http_errors import HTTPError
 from chat_service import ServiceSettings
 from chat_service.runs import MessageRequest, Runs, is_session_id, turn_count
-from chat_store import MemoryStore
+from chat_store import MemoryStore, StoredJob
 from service_helpers import UNKNOWN_ID, WAIT, build_context
 
 
@@ -60,6 +63,12 @@ async def test_a_request_waits_for_a_change_after_a_conflict(
 
     assert calls == [session_id]
 
+    calls.clear()
+    runs = Runs(build_context(store, ServiceSettings(poll_seconds=0.01)))
+    with pytest.raises(HTTPError, match="at the same time"):
+        await runs.start(MessageRequest(Principal("ana"), session_id, "Hello.", "", waits=False))
+    assert calls == [session_id, session_id]
+
 
 @pytest.mark.anyio
 async def test_only_requests_that_wait_are_queued(store: MemoryStore) -> None:
@@ -75,3 +84,69 @@ async def test_only_requests_that_wait_are_queued(store: MemoryStore) -> None:
             with pytest.raises(HTTPError, match="is active"):
                 await runs.start(replace(first, message="Or now?", key=None, waits=False))
         group.cancel_scope.cancel()
+
+
+def interrupt(
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore, read: int, add: Callable[[], Awaitable[Any]]
+) -> None:
+    """Add a message as another process would, directly after one of the next reads of jobs."""
+    read_jobs, reads = store.jobs, list[object]()
+
+    async def jobs(**options: Any) -> Sequence[StoredJob]:
+        found = await read_jobs(**options)
+        reads.append(options)
+        if len(reads) == read:
+            await add()
+        return found
+
+    monkeypatch.setattr(store, "jobs", jobs)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("read", [1, 2])
+async def test_a_message_that_another_process_adds_meanwhile_is_answered_first(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: int
+) -> None:
+    session_id = await store.create(Messages(), id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"})
+    runs, others = [Runs(build_context(store, ServiceSettings(poll_seconds=WAIT))) for _ in range(2)]
+    request = MessageRequest(Principal("ana"), session_id, "Two.", "", "k2")
+    interrupt(monkeypatch, store, read, partial(others.start, replace(request, message="One.", key="k1")))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(runs.start, request)
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+
+    assert [turn.text for _, turn in (await store.load(session_id)).messages.turns] == ["One."]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("read", [1, 2])
+async def test_a_request_that_does_not_wait_is_refused_if_another_process_adds_a_message_meanwhile(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: int
+) -> None:
+    session_id = await store.create(Messages(), id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"})
+    runs, others = [Runs(build_context(store, ServiceSettings(poll_seconds=0.01))) for _ in range(2)]
+    request = MessageRequest(Principal("ana"), session_id, "Two.", "", "k2", waits=False)
+    interrupt(monkeypatch, store, read, partial(others.start, replace(request, message="One.", key="k1")))
+
+    with pytest.raises(HTTPError, match="A run of this session is active"):
+        await runs.start(request)
+
+    assert [turn.text for _, turn in (await store.load(session_id)).messages.turns] == ["One."]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("read", [1, 2])
+async def test_the_same_request_in_two_processes_has_one_run(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: int
+) -> None:
+    session_id = await store.create(Messages(), id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"})
+    runs, others = [Runs(build_context(store, ServiceSettings(poll_seconds=0.01))) for _ in range(2)]
+    request = MessageRequest(Principal("ana"), session_id, "One.", "", "k1", waits=False)
+    interrupt(monkeypatch, store, read, partial(others.start, request))
+
+    run = await runs.start(request)
+
+    assert [item.id for item in await runs.of_session(session_id)] == [run.id]
+    assert [turn.text for _, turn in (await store.load(session_id)).messages.turns] == ["One."]

@@ -21,6 +21,7 @@ from chat_store import (
     ConversationMeta,
     HistoryPosition,
     Job,
+    Snapshot,
     UnknownConversationError,
 )
 
@@ -30,6 +31,7 @@ from chat_service.run_events import mark_turn
 from chat_service.run_records import END_JOB, Run, RunEnd, end_job, first_part, new_run_id, read_runs, session_of
 
 _CANCELLED = "The run was cancelled."
+_CLOSED = "There is no such session: it was closed."
 
 
 @final
@@ -202,19 +204,26 @@ class Runs:
         """Append the message and its run in one transaction, as soon as no other run of the session is active."""
         session_id = meta.id
         signal = self._signals.session(session_id)
+        snapshot: Snapshot | None = None
+        conflicts = 0
         while True:
             seen = signal.number
             known = await self._look_up(request, session_id)
             if known.run is not None:
                 return known.run
-            if known.is_busy:
-                await self._wait(seen, session_id)
+            if snapshot is None and not known.is_busy:
+                # The runs are read again after the snapshot. If another process adds a message and its run later than
+                # the snapshot, the store refuses to append to the snapshot.
+                snapshot = await self._load(session_id)
                 continue
-            if await self._append(request, meta, known.run_id):
-                return await self._require_run(known.run_id)
-            await self._wait(seen, session_id)
-            if not request.waits:
+            if snapshot is not None and not known.is_busy:
+                if await self._append(request, meta, snapshot, known.run_id):
+                    return await self._require_run(known.run_id)
+                conflicts += 1
+            if conflicts > 1 and not request.waits:
                 raise HTTPError(409, "Another request changed the session at the same time: send the request again.")
+            snapshot = None
+            await self._wait(seen, session_id)
 
     async def _look_up(self, request: MessageRequest, session_id: str) -> _Known:
         """Return the run of an earlier identical request, if there is one, and whether the session is busy.
@@ -230,11 +239,16 @@ class Runs:
             raise HTTPError(409, "A run of this session is active: wait until it ends, or cancel it.")
         return _Known(run_id, run, is_busy)
 
-    async def _append(self, request: MessageRequest, meta: ConversationMeta, run_id: str) -> bool:
-        """Append the message with its run. Return False if another request changed the session."""
+    async def _load(self, session_id: str) -> Snapshot:
         try:
-            snapshot = await self._store.load(meta.id)
-            turn, cancelled = self._add_message(snapshot.messages, request.message, run_id)
+            return await self._store.load(session_id)
+        except UnknownConversationError:
+            raise HTTPError(404, _CLOSED) from None
+
+    async def _append(self, request: MessageRequest, meta: ConversationMeta, snapshot: Snapshot, run_id: str) -> bool:
+        """Append the message with its run. Return False if the session has changed since the snapshot."""
+        turn, cancelled = self._add_message(snapshot.messages, request.message, run_id)
+        try:
             await self._store.apply(
                 meta.id,
                 snapshot.revision,
@@ -246,7 +260,7 @@ class Runs:
         except ConflictError:
             return False
         except (ConversationClosedError, UnknownConversationError):
-            raise HTTPError(404, "There is no such session: it was closed.") from None
+            raise HTTPError(404, _CLOSED) from None
         return True
 
     def _add_message(self, messages: Messages, message: str, run_id: str) -> tuple[Turn, Sequence[Tool]]:
