@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import final
+from typing import Final, final
 from uuid import UUID
 
 from chat_agents.limits import is_answered
@@ -35,7 +35,8 @@ from chat_service.run_records import Run, first_part, new_run_id
 from chat_service.runs import Runs, turn_count
 from chat_service.settings import ServiceSettings
 
-_ATTEMPTS = 5
+ATTEMPTS: Final = 5
+"""Number of times that a change is applied to a session that other requests change at the same time."""
 _BUSY = "A run of this conversation is active: wait until it ends, or cancel it."
 _CHANGED = "Another request changed the conversation at the same time: send the request again."
 
@@ -109,7 +110,7 @@ class ClientRuns:
             ClientInputError: the request is refused, or a run of the conversation is active.
             HTTPError: 404 if the session was closed.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             try:
                 return await self._submit(principal, session_id, apply)
             except (ConflictError, ConversationExistsError):
