@@ -311,6 +311,22 @@ async def test_a_retry_repeats_only_the_tasks_that_did_not_complete(world: World
             await pipelines.retry("x")
 
 
+async def test_a_retry_with_the_id_of_an_earlier_one_starts_no_run(world: World) -> None:
+    world.probe.errors["b"] = [failure()]
+    async with running(world, world.pipelines()) as pipelines:
+        flow = pipelines.parse(workflow(probe("a"), probe("b", "a"), probe("c", "b")))
+        first = await pipelines.start(flow)
+        await pipelines.wait(first)
+        again = [await pipelines.retry(first, new_run_id="again") for _ in range(2)]
+        run = await pipelines.wait("again")
+        assert (again, run.reused) == (["again", "again"], {"a"})
+        assert world.probe.calls == ["a", "b", "b", "c"]
+        await pipelines.start(flow, 5, run_id="other")
+        for run_id, from_task in [("again", "a"), ("again", "c"), ("other", "a")]:
+            with pytest.raises(UsageError, match=f"the run '{run_id}' exists already, and repeats other tasks"):
+                await pipelines.retry(again[0], from_task=from_task, new_run_id=run_id)
+
+
 async def test_a_run_that_has_not_ended_cannot_be_retried(world: World) -> None:
     gate = world.probe.hold("a")
     async with running(world, world.pipelines()) as pipelines:

@@ -86,6 +86,23 @@ async def test_a_cancelled_run_is_repeated_from_a_task(office: Office) -> None:
     assert (found["id"] != run["id"], found["tasks"]["sum"]["output"]) == (True, 500)
 
 
+async def test_a_repeated_retry_with_the_same_key_starts_one_run(office: Office) -> None:
+    async with office.serving() as client:
+        run = await waiting_run(client)
+        url = f"/api/v1/workflow-runs/{run['id']}"
+        await client.post(f"{url}/cancel")
+        first = await client.post(f"{url}/retry", {}, idempotency_key="a")
+        again = await client.post(f"{url}/retry", {"from_task": None}, idempotency_key="a")
+        other = await client.post(f"{url}/retry", {"from_task": "sum"}, idempotency_key="a")
+        unknown = await client.post(f"{url}/retry", {"from_task": "x"}, idempotency_key="a")
+        second = await client.post(f"{url}/retry", {"from_task": "sum"}, idempotency_key="b")
+        runs = (await client.get("/api/v1/workflow-runs")).json["runs"]
+
+    assert [reply.status for reply in (first, again, other, unknown, second)] == [202, 202, 422, 422, 202]
+    assert first.json["id"] == again.json["id"] != second.json["id"]
+    assert [item["id"] for item in runs] == [second.json["id"], first.json["id"], run["id"]]
+
+
 async def test_only_the_role_may_use_workflows(office: Office) -> None:
     async with office.serving() as client:
         run = await waiting_run(client)

@@ -252,7 +252,7 @@ class Pipelines:
                 for runtime in self._runtimes.values():
                     await runtime.end_waiting(run_id, task)
 
-    async def retry(self, run_id: str, *, from_task: str | None = None) -> str:
+    async def retry(self, run_id: str, *, from_task: str | None = None, new_run_id: str | None = None) -> str:
         """Start a new run that repeats the tasks which did not complete, and return the id of the new run.
 
         The outputs of the other tasks are taken from the earlier run. The new run has the owner of the earlier run.
@@ -260,9 +260,12 @@ class Pipelines:
         Args:
             run_id: id of a run that has ended.
             from_task: a task to repeat, with all tasks that depend on it, even if they completed.
+            new_run_id: id of the new run, as in `start()`. If a run with this id exists, no new run is started.
+                Default: a random id.
 
         Raises:
-            UsageError: there is no such run or task, or the run has not ended.
+            UsageError: there is no such run or task, the run has not ended, or the run `new_run_id` exists and does not
+                repeat the same tasks.
             WorkflowFileError: the workflow uses a runtime or a folder that no longer exists.
         """
         require_optional_text(from_task=from_task)
@@ -276,7 +279,13 @@ class Pipelines:
             raise UsageError(msg)
         repeated = {from_task, *workflow.descendants(from_task)} if from_task is not None else set[str]()
         reused = {task: output for task, output in run.outputs.items() if task not in repeated}
-        return await self._start(workflow, run.input, reused, None, run.owner)
+        new = await self._start(workflow, run.input, reused, new_run_id, run.owner)
+        if new_run_id is not None:
+            found = await self.find(new)
+            if (found.source, found.input, found.reused) != (run.source, run.input, reused.keys()):
+                msg = f"the run {new!r} exists already, and repeats other tasks"
+                raise UsageError(msg)
+        return new
 
     async def _start(
         self,

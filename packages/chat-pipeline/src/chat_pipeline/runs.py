@@ -47,6 +47,7 @@ class Run:
         source: TOML text of the workflow that the run executes.
         input: input of the run.
         owner: the user who started the run, or None for a run that a schedule or an event started.
+        reused: ids of the tasks whose outputs were taken from an earlier run, which this run repeats.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Run:
     source: str
     input: JsonValue
     owner: str | None = None
+    reused: frozenset[str] = frozenset()
 
     @property
     def outputs(self) -> dict[str, JsonValue]:
@@ -85,7 +87,7 @@ def describe_run(status: WorkflowStatus, steps: Sequence[StepInfo]) -> Run:
         if task is not None and step["output"] is not None:
             tasks[task] = _describe_task(cast("Outcome", step["output"]))
     state = _run_state(status.status, tasks)
-    return Run(status.workflow_id, name, state, tasks, source, given, status.authenticated_user)
+    return Run(status.workflow_id, name, state, tasks, source, given, status.authenticated_user, frozenset(earlier))
 
 
 def _describe_task(outcome: Outcome) -> TaskStatus:

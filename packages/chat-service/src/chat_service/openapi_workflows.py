@@ -100,8 +100,9 @@ def add_workflows(document: Mapping[str, object], settings: ServiceSettings) -> 
         "WorkflowRun",
         404,
         409,
+        422,
         body=record({"from_task": OPTIONAL_TEXT}, ("from_task",)),
-        parameters=(run,),
+        parameters=(run, IDEMPOTENCY_KEY),
     )
     name = parameter("query", "workflow", TEXT)
     paths = cast("Json", document["paths"])

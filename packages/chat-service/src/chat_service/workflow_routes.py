@@ -96,10 +96,7 @@ class WorkflowRoutes:
         workflow = self._find_workflow(request)
         _, fields = await read_object(request, self._settings)
         given = cast("JsonValue", fields.get("input"))
-        key, run_id = read_key(request), None
-        if key is not None:
-            text = json.dumps([principal.name, workflow.name, key])
-            run_id = f"request-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:32]}"
+        run_id = _requested_run_id(request, principal, workflow.name)
         try:
             run_id = await self._pipelines.start(workflow, given, run_id=run_id, owner=principal.name)
         except UsageError as error:
@@ -122,11 +119,11 @@ class WorkflowRoutes:
 
     async def show_run(self, request: Request) -> Response:
         """Return a run with its tasks and its waiting calls."""
-        return json_response(await self._describe_run(await self._find_run(request)))
+        return json_response(await self._describe_run((await self._find_run(request))[1]))
 
     async def follow(self, request: Request) -> Response:
         """Stream a run, at once and after each change, until it ends."""
-        run = await self._find_run(request)
+        _, run = await self._find_run(request)
         return EventResponse(partial(self._send_run, run.id), self._streams)
 
     async def _send_run(self, run_id: str, write: Write) -> None:
@@ -136,24 +133,28 @@ class WorkflowRoutes:
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a run, and return the run."""
-        run = await self._find_run(request)
+        _, run = await self._find_run(request)
         if run.state not in _ACTIVE:
             raise HTTPError(409, f"The run has ended: it is {run.state}.")
         await self._pipelines.cancel(run.id)
         return json_response(await self._describe_run(await self._pipelines.find(run.id)))
 
     async def retry(self, request: Request) -> Response:
-        """Start a run that repeats the tasks which did not complete, or all from one task, and return the new run."""
-        run = await self._find_run(request)
+        """Start a run that repeats the tasks which did not complete, or all from one task, and return the new run.
+
+        A repeated `Idempotency-Key` returns the first new run.
+        """
+        principal, run = await self._find_run(request)
         _, fields = await read_object(request, self._settings)
         if run.state in _ACTIVE:
             raise HTTPError(409, "The run has not ended: cancel it, or wait for its end.")
+        new_id, from_task = _requested_run_id(request, principal, "retry", run.id), read_text(fields, "from_task")
         try:
-            run_id = await self._pipelines.retry(run.id, from_task=read_text(fields, "from_task"))
+            run_id = await self._pipelines.retry(run.id, from_task=from_task, new_run_id=new_id)
         except WorkflowFileError as error:
             raise HTTPError(409, f"The definition of the run is no longer valid: {error}.") from error
         except UsageError as error:
-            raise HTTPError(400, f"The run cannot be repeated: {error}.") from error
+            raise HTTPError(400 if new_id is None else 422, f"The run cannot be repeated: {error}.") from error
         return json_response(await self._describe_run(await self._pipelines.find(run_id)), 202)
 
     # --- Helpers --------------------------------------------------------------------------------------------------
@@ -170,8 +171,8 @@ class WorkflowRoutes:
             raise HTTPError(404, "There is no such workflow.")
         return workflow
 
-    async def _find_run(self, request: Request) -> Run:
-        """Return the run that the request names, unless it belongs to another user."""
+    async def _find_run(self, request: Request) -> tuple[Principal, Run]:
+        """Return the user and the run that the request names, unless it belongs to another user."""
         principal = await self._require_user(request)
         try:
             run = await self._pipelines.find(request.path_params["run"])
@@ -179,7 +180,7 @@ class WorkflowRoutes:
             raise HTTPError(404, "There is no such run.") from None
         if self._role not in principal.roles and run.owner != principal.name:
             raise HTTPError(404, "There is no such run.")
-        return run
+        return principal, run
 
     async def _describe_run(self, run: Run) -> Json:
         tasks: Mapping[str, Json] = {
@@ -225,6 +226,15 @@ class WorkflowRoutes:
             }
             for wait in waits
         ]
+
+
+def _requested_run_id(request: Request, principal: Principal, *scope: str) -> str | None:
+    """Return the id of the run that a request with an `Idempotency-Key` starts, or None if it has no key."""
+    key = read_key(request)
+    if key is None:
+        return None
+    text = json.dumps([principal.name, *scope, key])
+    return f"request-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:32]}"
 
 
 def _describe_workflow(workflow: Workflow) -> Json:
