@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from chat_core import AnyChat, ChatBuilder, Completed, Failed, FunctionCall, Messages, Paused, Tool
 from chat_core.testing import ScriptedProvider
-from chat_pipeline import Pipelines, WorkflowFolder, WorkflowTool, wake_run
+from chat_pipeline import Pipelines, Schedule, WorkflowFolder, WorkflowTool, wake_run
 from chat_pipeline.waking import conversation_of
 from pipeline_world import World, failure, probe, running, workflow
 
@@ -177,14 +177,35 @@ async def test_a_schedule_is_approved_with_the_definition_listed_and_cancelled(d
     assert isinstance(tool.status, Completed)
     assert tool.status.result == {"name": "test", "schedule": None, "schedules": expected}
 
-    tool, shown = await desk.call(action="cancel", schedule_id=found)
-    assert shown is None
+    tool, shown = await desk.call(action="cancel", schedule_id=found, name="other", cron="0 0 * * *")
+    times = {"name": "test", "cron": "0 7 * * *", "timezone": "Europe/Berlin"}
+    assert shown == {"action": "cancel", "schedule_id": found, **times}
     assert isinstance(tool.status, Completed)
     assert tool.status.result == {"cancelled": found}
     assert desk.folder.schedules == []
     tool, shown = await desk.call(action="cancel", schedule_id=found)
+    assert shown is None
     assert isinstance(tool.status, Failed)
     assert f"there is no schedule '{found}'" in tool.status.error
+
+
+async def test_a_schedule_is_not_cancelled_without_an_approval(desk: Desk) -> None:
+    desk.folder.save(DEFINITION)
+    added = desk.folder.add_schedule("test", Schedule("0 7 * * *"))
+    messages = Messages.from_user("go")
+    response = await desk.chat({"action": "cancel", "schedule_id": added.id}).complete(messages, owner="bo")
+    assert isinstance(response, Paused)
+    messages.tool("w").reject(by="ana")
+    assert desk.folder.schedules == [added]
+
+
+async def test_the_schedule_of_a_definition_is_not_cancelled(desk: Desk) -> None:
+    desk.folder.save(f'{DEFINITION}\n[workflow.schedule]\ncron = "0 7 * * *"\n')
+    (item,) = desk.folder.schedules
+    tool, shown = await desk.call(action="cancel", schedule_id=item.id)
+    assert shown is None
+    assert isinstance(tool.status, Failed)
+    assert "is part of the definition of 'test', and cannot be cancelled" in tool.status.error
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,10 @@ _DESCRIPTION: Final = (
 class WorkflowTool(ToolScope[Paused]):
     """The tool `workflow`, for `with_scoped_tools()`.
 
-    By default, `create`, `run` and `schedule` need an approval, and the approver sees the whole definition: it is an
-    argument of the call, which the tool adds to `run` and `schedule`. If the definition changes before the decision,
-    the call fails. If it changes later, the schedule is disabled.
+    By default, `create`, `run`, `schedule` and `cancel` need an approval. The approver sees the whole definition: it is
+    an argument of the call, which the tool adds to `run` and `schedule`. If the definition changes before the decision,
+    the call fails. If it changes later, the schedule is disabled. The approver of `cancel` sees the workflow and the
+    times of the schedule. A schedule has no owner, so every conversation with this tool can list and cancel it.
 
     Args:
         pipelines: executes the workflows.
@@ -121,7 +122,7 @@ class _WorkflowDefinition:
         return ToolDeclaration("workflow", _DESCRIPTION, _SCHEMA)
 
     def validate(self, arguments: Mapping[str, object], /) -> Mapping[str, object]:
-        """Check the arguments, and add the definition to a call of `run`, so that the approver sees it."""
+        """Check the arguments, and add what the approver has to see: the definition, or the schedule of `cancel`."""
         if problems := self._checker.problems(dict(arguments)):
             raise InvalidArgumentsError("; ".join(problems))
         action, name, text = arguments["action"], arguments.get("name"), arguments.get("definition")
@@ -129,8 +130,10 @@ class _WorkflowDefinition:
             if arguments.get(needed) is None:
                 msg = f"the action {action!r} needs the argument {needed!r}"
                 raise InvalidArgumentsError(msg)
-        if action in {"list", "cancel"}:
+        if action == "list":
             return arguments
+        if action == "cancel":
+            return {**arguments, **self._describe_schedule(str(arguments["schedule_id"]))}
         if action == "schedule":
             _schedule_of(arguments)
         if action == "create":
@@ -146,6 +149,18 @@ class _WorkflowDefinition:
             msg = f"the workflow {name!r} has another definition now: leave out 'definition', and call again"
             raise InvalidArgumentsError(msg)
         return arguments if action == "status" else {**arguments, "definition": workflow.source}
+
+    def _describe_schedule(self, id: str) -> dict[str, object]:
+        """Return the workflow and the times of an added schedule, as arguments."""
+        self._folder.reload()
+        item = next((item for item in self._folder.schedules if item.id == id), None)
+        if item is None:
+            msg = f"there is no schedule {id!r}"
+            raise InvalidArgumentsError(msg)
+        if item.in_definition:
+            msg = f"the schedule {id!r} is part of the definition of {item.workflow!r}, and cannot be cancelled"
+            raise InvalidArgumentsError(msg)
+        return {"name": item.workflow, "cron": item.schedule.cron, "timezone": item.schedule.timezone}
 
     def _check_created(self, name: str, text: object) -> None:
         try:
@@ -228,7 +243,7 @@ def _describe(run: Run) -> dict[str, object]:
 
 
 def _require_approval(call: FunctionCall) -> Action[Paused]:
-    return RequireApproval() if call.arguments["action"] in {"create", "run", "schedule"} else Execute()
+    return Execute() if call.arguments["action"] in {"list", "status"} else RequireApproval()
 
 
 def _schedule_of(arguments: Mapping[str, object]) -> Schedule:
