@@ -345,7 +345,7 @@ async def test_starting_a_run_twice_with_one_id_executes_the_tasks_once(world: W
     assert world.probe.calls == ["a"]
 
 
-async def test_runs_are_listed_newest_first_by_workflow(world: World) -> None:
+async def test_runs_are_listed_newest_first_by_workflow(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(world, world.pipelines()) as pipelines:
         other = workflow(probe("a")).replace('"test"', '"other"')
         for index, text in enumerate([workflow(probe("a")), other, workflow(probe("a"))]):
@@ -353,6 +353,11 @@ async def test_runs_are_listed_newest_first_by_workflow(world: World) -> None:
         assert [run.id for run in await pipelines.runs()] == ["run-2", "run-1", "run-0"]
         assert [run.id for run in await pipelines.runs(workflow="test")] == ["run-2", "run-0"]
         assert [run.id for run in await pipelines.runs(limit=1)] == ["run-2"]
+        assert [run.id for run in await pipelines.runs(workflow="other", limit=1)] == ["run-1"]
+        monkeypatch.setattr("chat_pipeline.pipelines._PAGE", 1)
+        assert [run.id for run in await pipelines.runs(workflow="other")] == ["run-1"]
+        assert [run.id for run in await pipelines.runs(workflow="test", limit=2)] == ["run-2", "run-0"]
+        assert await pipelines.runs(workflow="unknown") == []
 
 
 async def test_the_runs_of_an_owner_are_listed_and_a_retry_keeps_the_owner(world: World) -> None:

@@ -24,7 +24,7 @@ from chat_core.arguments import (
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue, find_fault
 from chat_dbos import WORKFLOW_TASKS, require_dbos, require_free_name
-from dbos import DBOS, DBOSContextSetAuth, SetWorkflowID, WorkflowSerializationFormat
+from dbos import DBOS, DBOSContextSetAuth, SetWorkflowID, WorkflowSerializationFormat, WorkflowStatus
 
 from chat_pipeline._outcomes import ENDED, CompletedTask, Outcome
 from chat_pipeline._round import Round
@@ -39,6 +39,8 @@ _RESTARTS: Final = 1_000
 """Maximum number of recoveries of a run. A run that waits during many deployments would exceed the default of 100."""
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _SHORTEST_WAIT: Final = 1.0
+_PAGE: Final = 100
+"""Minimum number of runs that are read at once in a search for the runs of one workflow."""
 
 
 @final
@@ -204,17 +206,24 @@ class Pipelines:
         Args:
             workflow: name of a workflow. Default: runs of all workflows.
             owner: the user who started the runs. Default: runs of all users.
-            limit: maximum number of runs that are read, including runs of other workflows.
+            limit: maximum number of runs.
         """
         _require_owner(owner)
         require_optional_text(workflow=workflow)
         require_whole("limit", limit, 1)
-        with require_dbos():
-            found = await DBOS.list_workflows_async(
-                name=self._name, user=owner, limit=limit, sort_desc=True, load_output=False
-            )
-        runs = [describe_run(item, await DBOS.list_workflow_steps_async(item.workflow_id)) for item in found]
-        return [run for run in runs if workflow in {None, run.workflow}]
+        found: dict[str, WorkflowStatus] = {}  # a run that starts meanwhile can move another one to the next page
+        offset, size = 0, limit if workflow is None else max(limit, _PAGE)
+        while len(found) < limit:
+            with require_dbos():
+                page = await DBOS.list_workflows_async(
+                    name=self._name, user=owner, limit=size, offset=offset, sort_desc=True, load_output=False
+                )
+            found |= {item.workflow_id: item for item in page if workflow in {None, describe_run(item, ()).workflow}}
+            offset += size
+            if len(page) < size:
+                break
+        newest = list(found.values())[:limit]
+        return [describe_run(item, await DBOS.list_workflow_steps_async(item.workflow_id)) for item in newest]
 
     async def follow(self, run_id: str, *, every: float = 0.1) -> AsyncGenerator[Run]:
         """Yield a run now and after each change, until it has ended.
