@@ -26,6 +26,15 @@ async def test_a_worker_without_an_executor_id_is_refused(shop: Shop, monkeypatc
         assert DBOS.executor_id == "seven"
 
 
+async def test_a_config_that_dbos_refuses_is_a_usage_error(shop: Shop) -> None:
+    for name in ("x", 5, None):
+        with pytest.raises(UsageError, match="DBOS cannot use this config"):
+            async with launched(cast("DBOSConfig", {**shop.config, "name": name})):
+                pass
+    async with launched(shop.config):
+        assert DBOS.executor_id == shop.config.get("executor_id")
+
+
 async def test_an_unsupported_sqlite_version_is_refused_before_dbos_starts(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

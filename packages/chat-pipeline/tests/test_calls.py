@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 import pytest
 from chat_core import FunctionCall, Messages
+from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 from chat_core.testing import ScriptedProvider
 from chat_pipeline import AgentRuntime, ChatRuntime, TaskCall, TaskError, ToolRuntime, Waiting, wake_run
@@ -165,3 +167,9 @@ async def test_a_module_that_exceeds_its_limit_fails_the_run(world: World) -> No
         run = await pipelines.wait(await pipelines.start(pipelines.parse(workflow(WASM))))
     assert run.state == "failed"
     assert "instructions" in run.errors["text"] or "seconds" in run.errors["text"]
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf])
+async def test_the_time_that_a_busy_task_waits_is_finite(world: World, seconds: float) -> None:
+    with pytest.raises(UsageError, match="busy_seconds must be a finite number of seconds"):
+        ToolRuntime(world.store, {}, busy_seconds=seconds)

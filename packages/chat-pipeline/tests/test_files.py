@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chat_core.errors import UsageError
@@ -103,3 +104,11 @@ def test_the_name_of_a_folder_is_one_part_of_a_path(granted: Path) -> None:
     for name in ("", "a/b", ".", ".."):
         with pytest.raises(UsageError, match="part of a path"):
             FileRead({name: Folder(granted)})
+
+
+@pytest.mark.parametrize("runtime", [FileRead, FileWrite])
+def test_the_folders_are_a_mapping_of_names_to_folders(runtime: Any) -> None:
+    with pytest.raises(UsageError, match="name must be a string"):
+        runtime({1: 2})
+    with pytest.raises(UsageError, match=r"folders\['a'\] must be a Folder"):
+        runtime({"a": 1})

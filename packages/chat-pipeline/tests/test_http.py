@@ -9,8 +9,10 @@ import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
+from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 from chat_pipeline import Http, TaskCall, TaskError
 from chat_pipeline.http import is_public
@@ -98,6 +100,12 @@ def server() -> Generator[Server]:
 
 def call(url: str, **config: JsonValue) -> TaskCall:
     return TaskCall(run_id="run", task_id="send", config={"url": url, **config}, context={})
+
+
+@pytest.mark.parametrize("hosts", [b"b", "api.example.org", [[]], [5], ["http://["], ["api.example.org:x"], 5])
+def test_hosts_are_a_collection_of_names(hosts: Any) -> None:
+    with pytest.raises(UsageError, match=r"hosts must be a collection of names of hosts"):
+        Http(hosts)
 
 
 async def test_a_response_has_status_headers_and_a_json_body(server: Server) -> None:

@@ -48,7 +48,7 @@ async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncG
             call that is running at that moment is recorded as interrupted.
 
     Raises:
-        UsageError: `executor_id` is missing, or DBOS cannot use this Python's version of SQLite.
+        UsageError: `executor_id` is missing, DBOS refuses the config, or it cannot use this Python's version of SQLite.
     """
     require_type("config", config, Mapping, "a DBOSConfig")
     _require_usable_database(config)
@@ -59,7 +59,11 @@ async def launched(config: DBOSConfig, *, grace_seconds: float = 30.0) -> AsyncG
         )
         raise UsageError(msg)
     version = config.get("application_version") or os.environ.get("DBOS__APPVERSION") or WORKFLOW_VERSION
-    DBOS(config={**config, "application_version": version})
+    try:
+        DBOS(config={**config, "application_version": version})
+    except (dbos_errors.DBOSInitializationError, TypeError) as error:
+        msg = f"DBOS cannot use this config: {error}"
+        raise UsageError(msg) from error
     try:
         DBOS.launch()
         yield

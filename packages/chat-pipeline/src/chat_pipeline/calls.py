@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import ClassVar, TypeAlias, cast, final
 
 from chat_core import AnyChat, Completed, Conversation, Failed, Messages, Rejected, Tool
-from chat_core.arguments import require_number, require_type
+from chat_core.arguments import argument_error, require_number, require_type
 from chat_core.errors import ConflictError
 from chat_core.json import JsonValue
 from chat_dbos import run_conversation
@@ -43,7 +43,10 @@ class _ChatRuntime(Runtime):
     ) -> None:
         require_number("busy_seconds", busy_seconds)
         require_type("chats", chats, Mapping, "a mapping of names to chats")
-        self._busy = timedelta(seconds=busy_seconds)
+        try:
+            self._busy = timedelta(seconds=busy_seconds)
+        except (ValueError, OverflowError):
+            raise argument_error("busy_seconds", "a finite number of seconds", busy_seconds) from None
         self._store = store
         self._chats = dict(chats)
         self._owner = owner

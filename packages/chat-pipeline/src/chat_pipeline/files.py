@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar, Final, final
 
 from chat_core import json
-from chat_core.arguments import require_type
+from chat_core.arguments import require_text, require_type
 from chat_core.errors import UsageError
 from chat_core.json import JsonValue
 
@@ -53,7 +53,9 @@ class _FileRuntime(Runtime):
 
     def __init__(self, folders: Mapping[str, Folder]) -> None:
         require_type("folders", folders, Mapping, "a mapping of names to folders")
-        for name in folders:
+        for name, folder in folders.items():
+            require_text(name=name)
+            require_type(f"folders[{name!r}]", folder, Folder, "a Folder, such as Folder('/srv/reports')")
             if not name or "/" in name or name in {".", ".."}:
                 msg = f"the name of a folder must be a part of a path, not {name!r}"
                 raise UsageError(msg)

@@ -20,7 +20,7 @@ from typing import ClassVar, Final, cast, final
 from urllib.parse import SplitResult, urlsplit
 
 from chat_core import json
-from chat_core.arguments import require_type
+from chat_core.arguments import argument_error, require_type
 from chat_core.json import JsonValue
 
 from chat_pipeline.errors import TaskError
@@ -30,6 +30,7 @@ from chat_pipeline.templates import has_expression
 MAX_RESPONSE_BYTES: Final = 1024 * 1024
 """Default maximum size of a response."""
 METHODS: Final = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+_HOSTS: Final = "a collection of names of hosts, such as ['api.example.org']"
 _PORTS: Final = {"http": 80, "https": 443}
 _FORBIDDEN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "idempotency-key"})
 _RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -69,8 +70,14 @@ class Http(Runtime):
         timeout: float = 30.0,
         max_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
-        require_type("hosts", hosts, Iterable, "names of hosts")
-        self._allowed = {_origin_of_host(scheme, host) for host in hosts for scheme in _schemes_of(host)}
+        require_type("hosts", hosts, Iterable, _HOSTS)
+        names = list[object](hosts)
+        if isinstance(hosts, str) or not all(isinstance(name, str) for name in names):
+            raise argument_error("hosts", _HOSTS, hosts)
+        try:
+            self._allowed = {_origin_of_host(scheme, host) for host in map(str, names) for scheme in _schemes_of(host)}
+        except ValueError:
+            raise argument_error("hosts", _HOSTS, hosts) from None
         self._private = private
         self._timeout = timeout
         self._max_bytes = max_bytes
