@@ -291,7 +291,7 @@ class Pipelines:
         new = await self._start(workflow, run.input, reused, new_run_id, run.owner)
         if new_run_id is not None:
             found = await self.find(new)
-            if (found.source, found.input, found.reused) != (run.source, run.input, reused.keys()):
+            if (found.source, found.input, found.reused) != (run.source, run.input, frozenset(reused)):
                 msg = f"the run {new!r} exists already, and repeats other tasks"
                 raise UsageError(msg)
         return new
