@@ -55,7 +55,7 @@ class _FileRuntime(Runtime):
         require_type("folders", folders, Mapping, "a mapping of names to folders")
         for name, folder in folders.items():
             require_text(name=name)
-            require_type(f"folders[{name!r}]", folder, Folder, "a Folder, such as Folder('/srv/reports')")
+            require_type(f"folders[{name!r}]", folder, Folder, "a Folder, such as Folder('reports')")
             if not name or "/" in name or name in {".", ".."}:
                 msg = f"the name of a folder must be a part of a path, not {name!r}"
                 raise UsageError(msg)
