@@ -76,7 +76,7 @@ def test_the_builder_selects_the_form_by_the_model(model: str, by_tool: bool) ->
     [
         ({}, {"mode": "ANY"}),
         ({"tool_choice": "auto"}, {"mode": "ANY"}),
-        ({"tool_choice": "required"}, {"mode": "ANY"}),
+        ({"tool_choice": "required"}, {"mode": "ANY", "allowedFunctionNames": ["look_up"]}),
         ({"tool_choice": "none"}, {"mode": "ANY", "allowedFunctionNames": ["Weather"]}),
         ({"tool_choice": NamedTool("look_up")}, {"mode": "ANY", "allowedFunctionNames": ["look_up"]}),
         (
@@ -87,6 +87,13 @@ def test_the_builder_selects_the_form_by_the_model(model: str, by_tool: bool) ->
 )
 def test_the_response_must_be_a_call(options: dict[str, Any], config: object) -> None:
     assert request_body(**options)["toolConfig"] == {"functionCallingConfig": config}
+
+
+@pytest.mark.parametrize("choice", ["required", NamedTool("look_up")])
+def test_a_schema_is_not_sent_with_a_forced_call(choice: Any) -> None:
+    body = request_body(replace(OLD, schemas_with_tools=True), tool_choice=choice)
+    assert "generationConfig" not in body
+    assert [item["name"] for item in body["tools"][0]["functionDeclarations"]] == ["look_up"]
 
 
 def test_the_output_tool_gets_a_name_that_no_tool_has() -> None:

@@ -44,6 +44,12 @@ def response(result: str) -> str:
     return f'{{"jsonrpc": "2.0", "id": ID, "result": {result}}}'
 
 
+def unreadable(*, inner: str, own: str) -> str:
+    """Return a response with another id inside of its result, and a number that Python does not parse."""
+    content = f'{{"id": {inner}, "x": 1{"0" * 5000}}}'
+    return f'{{"result": {{"content": [], "structuredContent": {content}}}, "jsonrpc": "2.0", "id": {own}}}'
+
+
 async def status_of_call(*lines: str) -> ToolStatus:
     with anyio.fail_after(PATIENCE):
         async with mcp_tools(server(*lines), timeout=None) as tools:
@@ -69,6 +75,24 @@ async def test_a_call_with_an_unreadable_response_fails(value: str) -> None:
     status = await status_of_call(response(f'{{"content": [], "structuredContent": {{"x": {value}}}}}'))
     assert isinstance(status, Failed)
     assert "may have taken effect" in status.error
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc": "2.0", "id": ID, "result": "x"}',
+        '{"jsonrpc": "2.0", "id": ID}',
+        unreadable(inner="999", own="ID"),
+    ],
+    ids=["result", "nothing", "id at the end"],
+)
+async def test_a_call_with_a_response_of_a_wrong_form_fails(line: str) -> None:
+    assert isinstance(await status_of_call(line), Failed)
+
+
+async def test_the_id_inside_of_an_unreadable_result_is_not_that_of_the_call() -> None:
+    line = unreadable(inner="ID", own="999")
+    assert isinstance(await status_of_call(line, TEXT), Completed)
 
 
 @pytest.mark.parametrize(

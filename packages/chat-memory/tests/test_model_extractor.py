@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from chat_core.errors import InvalidResponseError, UnsupportedOptionError
+from chat_core.errors import InvalidRequestError, InvalidResponseError, UnsupportedOptionError
 from chat_core.options import ChatOptions
 from chat_core.testing import ScriptedProvider
 from chat_memory.extraction import ExtractedEntity, ExtractedRelation
@@ -32,6 +32,8 @@ async def test_the_transcript_is_sent_as_data_and_not_as_instructions() -> None:
 
 
 async def test_a_model_that_refuses_the_temperature_is_asked_without_it() -> None:
+    model = ScriptedProvider(InvalidRequestError("Unsupported parameter: 'temperature'"), ANSWER)
+    assert (await ModelExtractor(model).extract(TURNS, [])).relations
     model = ScriptedProvider(UnsupportedOptionError("no temperature"), ANSWER)
     assert (await ModelExtractor(model).extract(TURNS, [])).relations
     assert [asked.options.temperature for asked in model.asked] == [0.3, None]

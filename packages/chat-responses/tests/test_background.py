@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import anyio
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, TextDelta
-from chat_core.errors import ChatError, OverloadedError, StreamTruncatedError, TransportError
+from chat_core.errors import ChatError, OverloadedError, RateLimitError, StreamTruncatedError, TransportError
 from chat_core.testing import MockTransport
 from chat_responses import BackgroundResponse, ResponsesBuilder, ResponsesOptions, ResponsesProvider
 from chat_testing import Exchange, LoopbackServer
@@ -243,6 +243,17 @@ async def test_the_delay_that_the_server_asks_for_is_respected(delays: list[floa
     else:
         assert (await chat.complete(Messages.from_user("Count."), options=background())).text == TEXT
     assert delays == [1, 20, 4]
+
+
+async def test_a_delay_of_more_than_a_minute_raises_the_error(delays: list[float]) -> None:
+    transport = MockTransport()
+    transport.answer(200, {}, {"id": "resp_1", "status": "queued"})
+    transport.answer(429, {"retry-after": "61"}, {"error": {"message": "Slow down."}})
+    model = ResponsesBuilder().with_base_url("http://host").with_model("m").with_transport(transport).build()
+    chat = ChatBuilder().with_model(model).with_retry(0).build()
+    with pytest.raises(RateLimitError):
+        await chat.complete(Messages.from_user("Count."), options=background())
+    assert delays == [1]
 
 
 @pytest.mark.parametrize("borders", [True, False])

@@ -171,7 +171,7 @@ class City(BaseModel):
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_conversation_on_the_server_receives_each_item_once(stream: bool) -> None:
     transport = MockTransport()
-    outputs = [call("add", '{"x":1,"y":2}'), message("Three."), message("Yes.")]
+    outputs = [call('{"x":1,"y":2}'), message("Three."), message("Yes.")]
     for number, item in enumerate(outputs):
         fields = {"id": f"resp_{number}", "conversation": {"id": "conv_1"}}
         if stream:

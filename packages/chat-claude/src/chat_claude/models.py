@@ -25,6 +25,7 @@ SCHEMAS_SINCE: Final = (4, 5)
 THINKING_SINCE: Final = (3, 7)
 ONE_SAMPLER_SINCE: Final = (4, 1)
 NO_SAMPLING_SINCE: Final = (4, 7)
+FORCED_TOOL_SINCE: Final = (4, 8)
 NO_FORCED_TOOL_SINCE: Final = (5, 1)
 LIMIT_8K_SINCE: Final = (3, 5)
 
@@ -57,7 +58,9 @@ class Abilities:
         budget: whether the model supports thinking with a token budget.
         adaptive: whether the model supports adaptive thinking, whose length the model chooses.
         schemas: whether the API can enforce an output schema.
-        forced: whether a tool call can be forced, also during adaptive thinking.
+        forced: whether a tool call can be forced.
+        forced_adaptive: whether a tool call can be forced during adaptive thinking on all platforms. Before 4.8,
+            the platforms differ.
         sampling: which sampling options the model accepts together.
     """
 
@@ -67,6 +70,7 @@ class Abilities:
     adaptive: bool
     schemas: bool
     forced: bool
+    forced_adaptive: bool
     sampling: Sampling
 
 
@@ -87,6 +91,7 @@ def abilities(model: str) -> Abilities:
         adaptive=version >= ADAPTIVE_SINCE,
         schemas=version >= SCHEMAS_SINCE or "opus-4-1" in model or "opus-4.1" in model,
         forced=version < NO_FORCED_TOOL_SINCE or version == UNKNOWN or "haiku" in model,
+        forced_adaptive=version >= FORCED_TOOL_SINCE,
         sampling=_sampling(version),
     )
 

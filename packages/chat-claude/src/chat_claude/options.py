@@ -179,7 +179,8 @@ class Dialect:
         output_limit: largest limit of output tokens that the API accepts, or `None` if it is unknown.
         budget, adaptive: whether the model supports thinking with a token budget, and adaptive thinking.
         schemas: whether structured output is requested by schema; if not, as the arguments of a tool.
-        forced: whether a tool call can be forced, also during adaptive thinking.
+        forced: whether a tool call can be forced.
+        forced_adaptive: whether a tool call can be forced during adaptive thinking.
         sampling: whether the model accepts `temperature` and `top_p` together, one of them, or no sampling options.
         strict_tools: whether the API enforces the parameter schemas of tools.
         system_in_place: whether system messages are sent at their position in the conversation; if not, all of them are
@@ -203,6 +204,7 @@ class Dialect:
     adaptive: bool = True
     schemas: bool = True
     forced: bool = True
+    forced_adaptive: bool = True
     sampling: Sampling = "all"
     strict_tools: bool = False
     system_in_place: bool = False
@@ -243,5 +245,6 @@ class Dialect:
             adaptive=known.adaptive,
             schemas=known.schemas,
             forced=known.forced,
+            forced_adaptive=known.forced_adaptive,
             sampling=known.sampling,
         )

@@ -318,6 +318,8 @@ def _tool_choice(
     wire = _encode_tool_choice(options)
     if output is not None and output.tool is not None:
         can_force = dialect.forced and not isinstance(thinking, BudgetThinking)
+        if isinstance(thinking, AdaptiveThinking) and not dialect.forced_adaptive:
+            can_force = False
         wire = _tool_choice_for_output(output.tool, options, wire, can_force=can_force, tools=tools)
     elif not tools:
         return {}

@@ -98,6 +98,8 @@ def encode(
     if output_tool is not None and structured_output is not None:
         declarations = with_output_tool(tools, output_tool, structured_output)
         structured_output = None
+    elif tools and (options.tool_choice == "required" or isinstance(options.tool_choice, NamedTool)):
+        structured_output = None  # newer models reject a schema with a forced call; the output follows the call
     encoded_tools = encode_tools(declarations, extras, dialect)
     view = messages.view()
     token, suspended = _continuation(view, dialect)
@@ -365,7 +367,7 @@ def _tool_choice(
             raise UnsupportedOptionError(msg)
         choice = None  # without tools, "auto" and "none" have no effect
     tools.require_choice(choice)
-    config = _calling_mode(choice, output_tool)
+    config = _calling_mode(choice, output_tool, tools)
     if mode is not None:
         config["mode"] = mode
     if names is not None:
@@ -375,9 +377,11 @@ def _tool_choice(
     return config
 
 
-def _calling_mode(choice: ToolChoice | None, output_tool: str | None) -> Json:
+def _calling_mode(choice: ToolChoice | None, output_tool: str | None, tools: ToolDeclarations) -> Json:
     if isinstance(choice, NamedTool):
         return {"mode": "ANY", "allowedFunctionNames": [choice.name]}
+    if output_tool is not None and choice == "required":
+        return {"mode": "ANY", "allowedFunctionNames": [tool.name for tool in tools]}
     if output_tool is not None:
         # The response is a call of one of the tools or of the output tool.
         return {"mode": "ANY", **({"allowedFunctionNames": [output_tool]} if choice == "none" else {})}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from types import TracebackType
-from typing import Any, Self, final
+from typing import Any, Self, cast, final
 
 from mcp import types
 from mcp.shared.message import SessionMessage
@@ -16,7 +16,8 @@ from mcp.shared.message import SessionMessage
 UNREADABLE = "the server's response is not valid, so the result is unknown; the call may have taken effect"
 """Error message of a call whose response cannot be parsed."""
 
-_ID = re.compile(r'"id"\s*:\s*(\d+)')
+_ID = re.compile(r'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)|"id"\s*:\s*(\d+)\s*,?\s*\}\s*$')
+"""The id of a response, which is its first or its last field. An id inside the result may be that of another call."""
 
 
 @final
@@ -60,6 +61,10 @@ def _message_of(item: SessionMessage | Exception) -> SessionMessage | Exception:
         return item
     details: list[dict[str, object]] = getattr(item, "errors", list)()  # of a ValidationError of pydantic
     line = details[0]["input"] if details else None
+    if isinstance(line, dict):  # JSON that is not a message
+        fields = cast("dict[str, object]", line)
+        call_id = fields.get("id")
+        return _failure(call_id) if isinstance(call_id, int) and "method" not in fields else item
     if not isinstance(line, str):
         return item
     try:
@@ -67,7 +72,11 @@ def _message_of(item: SessionMessage | Exception) -> SessionMessage | Exception:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
     except (ValueError, RecursionError):
         pass  # not JSON, not a message, nested too deeply, or with a number that is too long
-    if '"jsonrpc"' in line and '"method"' not in line and (found := _ID.search(line)) is not None:
-        error = types.ErrorData(code=types.PARSE_ERROR, message=UNREADABLE)
-        return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+    if ('"result"' in line or '"error"' in line) and (found := _ID.search(line)) is not None:
+        return _failure(int(found[1] or found[2]))
     return item
+
+
+def _failure(call_id: int) -> SessionMessage:
+    error = types.ErrorData(code=types.PARSE_ERROR, message=UNREADABLE)
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=call_id, error=error))

@@ -10,7 +10,7 @@ from typing import Final, Literal, Never, NotRequired, TypeVar
 
 from chat_core import Chat, ChatBuilder
 from chat_core.arguments import require_type
-from chat_core.errors import InvalidResponseError, UnsupportedOptionError
+from chat_core.errors import InvalidRequestError, InvalidResponseError, UnsupportedOptionError
 from chat_core.messages import Messages
 from chat_core.model_texts import quote_data
 from chat_core.options import ChatOptions
@@ -120,7 +120,10 @@ class ModelExtractor:
             return await chat.complete(messages, options=self._options)
         try:
             return await chat.complete(messages, options=ChatOptions(temperature=0.3, max_tokens=max_tokens))
-        except UnsupportedOptionError:  # the model accepts no temperature, as Claude since 4.7
+        except (UnsupportedOptionError, InvalidRequestError) as error:
+            if "temperature" not in str(error):
+                raise
+            # The model accepts no temperature, as Claude since 4.7 and GPT-5.
             return await chat.complete(messages, options=ChatOptions(max_tokens=max_tokens))
 
 

@@ -26,6 +26,8 @@ FIRST_DELAY: Final = 1.0
 """Seconds before the first poll, and before the first attempt to continue. The delay doubles each time."""
 MAX_DELAY: Final = 30.0
 """Maximum number of seconds between two polls."""
+MAX_RETRY_AFTER: Final = 60.0
+"""Seconds that a server may ask to wait. If it asks for more, its error is raised."""
 MAX_FAILURES: Final = 5
 """Maximum number of consecutive failures to reach the server. The failure after them is raised."""
 _STARTED: Final = "background_response"
@@ -124,16 +126,17 @@ class Backoff:
             failure: the failure of the last request, or `None`.
 
         Raises:
-            ChatError: `failure`, if it follows `MAX_FAILURES` consecutive failures.
+            ChatError: `failure`, if it follows `MAX_FAILURES` consecutive failures, or if the server asks to wait for
+                longer than `MAX_RETRY_AFTER`.
         """
+        asked = (failure.retry_after if failure is not None else None) or 0.0
         if failure is None:
             self._failures = 0
-        elif self._failures == MAX_FAILURES:
+        elif self._failures == MAX_FAILURES or asked > MAX_RETRY_AFTER:
             raise failure
         else:
             self._failures += 1
-        asked = failure.retry_after if failure is not None else None
-        await anyio.sleep(max(self._delay, asked or 0.0))
+        await anyio.sleep(max(self._delay, asked))
         self._delay = min(2 * self._delay, MAX_DELAY)
 
 
