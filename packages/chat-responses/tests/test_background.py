@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import anyio
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, TextDelta
-from chat_core.errors import ChatError, OverloadedError, RateLimitError, StreamTruncatedError, TransportError
+from chat_core.errors import ChatError, OverloadedError, RateLimitedError, StreamTruncatedError, TransportError
 from chat_core.testing import MockTransport
 from chat_responses import BackgroundResponse, ResponsesBuilder, ResponsesOptions, ResponsesProvider
 from chat_testing import Exchange, LoopbackServer
@@ -251,7 +251,7 @@ async def test_a_delay_of_more_than_a_minute_raises_the_error(delays: list[float
     transport.answer(429, {"retry-after": "61"}, {"error": {"message": "Slow down."}})
     model = ResponsesBuilder().with_base_url("http://host").with_model("m").with_transport(transport).build()
     chat = ChatBuilder().with_model(model).with_retry(0).build()
-    with pytest.raises(RateLimitError):
+    with pytest.raises(RateLimitedError):
         await chat.complete(Messages.from_user("Count."), options=background())
     assert delays == [1]
 
