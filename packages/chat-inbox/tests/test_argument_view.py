@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -58,13 +59,20 @@ def test_value_that_does_not_fit_has_its_full_text_and_length(value: Any, length
         pytest.param("Hi,\r\nbye. \t\r\n", "Hi, bye.", "Hi,\r~bye." r"\u0020\t\r\n", id="white-space-at-the-end"),
         pytest.param("\n Hi,\nbye.", "Hi, bye.", r"~ Hi,~bye.", id="line-break-at-the-beginning"),
         pytest.param("I \u2764\ufe0f\nyou", "I \u2764\ufe0f you", "I \u2764\ufe0f~you", id="invisible-characters"),
-        pytest.param('{"a":\n1}', r'"{\"a\":\n1}"', '{"a":~1}', id="text-like-an-object"),
     ],
 )
 def test_text_with_several_lines_is_shown_with_its_lines(text: str, preview: str, full: str) -> None:
     (view,) = view_arguments({"x": text})
 
     assert (view.preview, view.full, view.length) == (preview, full.replace("~", "\n"), len(text))
+
+
+def test_a_text_that_is_a_list_as_json_is_shown_in_quotes() -> None:
+    items = [f"{'a' * 30}{number}" for number in range(8)]
+    (text,) = view_arguments({"x": json.dumps(items, indent=2)})
+    (value,) = view_arguments({"x": items})
+    assert (text.full or "")[:2] == '"['
+    assert text.full != value.full
 
 
 def test_hints_are_the_descriptions_of_the_schema() -> None:

@@ -196,6 +196,34 @@ async def test_call_that_changes_after_the_confirmation_was_shown_is_not_decided
     assert bank.paid == []
 
 
+async def test_a_decision_that_was_refused_is_not_shown_as_stored(store: MemoryStore, client: Client) -> None:
+    chosen = bulk_form(await client.get("/"))
+    first, second = [bulk_form(await client.submit(chosen, "Reject selected …")) for _ in range(2)]
+    first.fields["text"], second.fields["text"] = "the first reason", "the second reason"
+    pages = [(await client.submit(form, "Reject 1 call")).headers["location"] for form in (first, second)]
+    titles = ["1 of 1 call rejected", "0 of 1 call rejected"]
+    assert [title in (await client.get(page)).text for page, title in zip(pages, titles, strict=True)] == [True, True]
+    status = (await messages_of(store)).tool("call_1").status
+    assert isinstance(status, Rejected)
+    assert status.reason == "the first reason"
+
+
+async def test_a_decision_is_stored_only_from_the_page_that_asks_for_a_confirmation(
+    store: MemoryStore, client: Client
+) -> None:
+    form = bulk_form(await client.submit(bulk_form(await client.get("/")), "Approve selected …"))
+    del form.fields["confirmed"]
+    assert "Approve 1 call?" in (await client.submit(form, "Approve 1 call")).text
+    assert isinstance((await messages_of(store)).tool("call_1").status, Pending)
+
+
+async def test_a_link_does_not_fill_in_the_words_of_the_user(client: Client) -> None:
+    form = bulk_form(await client.submit(bulk_form(await client.get("/")), "Reject selected …"))
+    words = {"text": "words+of+a+link", "note": "words+of+a+link"}
+    query = "&".join(f"{name}={quote(value)}" for name, value in {**form.fields, **words, "action": "reject"}.items())
+    assert "words" not in bulk_form(await client.get(f"/decide?{query}")).fields["note"]
+
+
 # --- Forged requests --------------------------------------------------------------------------------------------------
 
 

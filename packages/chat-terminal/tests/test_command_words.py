@@ -53,6 +53,9 @@ def test_misspelled_command_is_an_error_with_a_suggestion(words: list[str], sugg
         pytest.param(["help", "me"], id="help-me"),
         pytest.param(["key", "facts", "about", "rivers"], id="keys-of-something"),
         pytest.param(["the", "key", "is", "lost"], id="second-word"),
+        pytest.param(["what is the key difference from text-embedding-3-large?"], id="name-of-a-model"),
+        pytest.param(["key features of claude-sonnet-4-20250514"], id="name-with-a-date"),
+        pytest.param(["is the primary key customer_id_2024 unique?"], id="name-of-a-column"),
     ],
 )
 def test_question_is_accepted(words: list[str]) -> None:

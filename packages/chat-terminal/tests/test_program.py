@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from typing import Any
 
+import click
 import pytest
+from chat_terminal.program import main
 
 COMMAND = (sys.executable, "-m", "chat_terminal")
 
@@ -86,3 +89,20 @@ def test_error_of_a_user_model_prints_one_line_without_control_characters(chat: 
 
     ended = chat("Hello?", "--model", f"python:{user_dir.folder / 'raising.py'}:model")
     assert (ended.code, ended.out, ended.err) == (1, "", "RuntimeError: it fell�[2J\n")
+
+
+@pytest.mark.parametrize("interrupts", [signal.default_int_handler, signal.SIG_IGN])
+def test_sigterm_ends_a_command_that_ignores_interrupts(monkeypatch: pytest.MonkeyPatch, interrupts: Any) -> None:
+    @click.command()
+    def wait() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        pytest.fail("the command continues")
+
+    monkeypatch.setattr("chat_terminal.program.chat", wait)
+    before = signal.signal(signal.SIGINT, interrupts)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main([])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.value.code == 143

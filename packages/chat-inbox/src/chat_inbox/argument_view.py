@@ -86,7 +86,7 @@ def format_line(value: object) -> str:
 def _view_value(name: str, value: object, hint: str) -> ArgumentView:
     """Return the view of one value. A text with several lines is shown with its lines when it is expanded."""
     line = format_line(value)
-    if isinstance(value, str) and (_has_lines(value) or not _needs_quotes(value)):
+    if isinstance(value, str) and not _needs_quotes(value):
         view = view_text(value, name)
         return replace(view, preview=_shorten(line, PREVIEW_LENGTH), hint=hint)
     if len(line) <= PREVIEW_LENGTH:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -29,11 +28,13 @@ class Selection:
         conversation: id of the conversation.
         path: call ids, from the outermost call to this one.
         version: version of the call on the page of the user.
+        refused: whether a decision about the call was refused.
     """
 
     conversation: str
     path: Path
     version: str
+    refused: bool = False
 
 
 @final
@@ -68,9 +69,10 @@ def read_selections(posted: Mapping[str, str]) -> list[Selection]:
     """
     found: list[Selection] = []
     for name, version in posted.items():
-        if name.startswith("call:"):
-            conversation, _, call = name.removeprefix("call:").partition("/")
-            found.append(Selection(decode_key(conversation)[0], decode_key(call), version))
+        kind, _, place = name.partition(":")
+        if kind in {"call", "refused"}:
+            conversation, _, call = place.partition("/")
+            found.append(Selection(decode_key(conversation)[0], decode_key(call), version, kind == "refused"))
     if not found:
         raise HTTPError(422, "Select at least one call. Nothing was decided.")
     if len(found) > MAX_SELECTED:
@@ -108,10 +110,11 @@ async def find_selected(
 
 async def decide_selected(
     service: ApprovalService, person: Principal, selections: Sequence[Selection], choice: Choice
-) -> None:
+) -> list[Selection]:
     """Store the same decision about several calls, one after the other, then resume their conversations.
 
-    A call that cannot be decided does not stop the others. `find_outcomes()` returns the reason.
+    A call that cannot be decided does not stop the others. These calls are returned, and `find_outcomes()` returns the
+    reasons.
 
     Args:
         service: service that stores the decisions.
@@ -125,18 +128,22 @@ async def decide_selected(
     for selection in selections:
         service.runs.require_open(selection.conversation)
     decided: dict[str, None] = {}
+    refused: list[Selection] = []
     try:
         for selection in selections:
-            with suppress(HTTPError):
+            try:
                 await find_selected(service, person, selection, choice.action)
                 # A run between two decisions about one conversation would change it.
                 await service.decide(
                     person, selection.conversation, selection.path, selection.version, choice, resume=False
                 )
                 decided[selection.conversation] = None
+            except HTTPError:
+                refused.append(selection)
     finally:  # even if the request is cancelled
         for conversation in decided:
             service.runs.start(conversation)
+    return refused
 
 
 async def find_outcomes(
@@ -156,7 +163,8 @@ async def find_outcomes(
         try:
             snapshot = await service.snapshot(person, selection.conversation)
             name = service.find_call(snapshot, selection.path).name
-            if own_decision(snapshot.messages, selection.path, person.name) != action:
+            # The user may have decided a refused call in another tab.
+            if selection.refused or own_decision(snapshot.messages, selection.path, person.name) != action:
                 await find_selected(service, person, selection, action)
                 problem = f"{name} was not decided: select it again."
         except HTTPError as error:

@@ -18,7 +18,7 @@ from chat_inbox.bulk_decisions import decide_selected, find_outcomes, find_selec
 from chat_inbox.conversation_facts import load_facts
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.pages import InboxPages, Posted, read_posted_form
-from chat_inbox.pending_list import AGES, PAGE_SIZE, SORTS, PendingQuery, PendingRow, build_row, order_calls
+from chat_inbox.pending_list import AGES, PAGE_SIZE, SORTS, PendingQuery, PendingRow, build_row, field_name, order_calls
 from chat_inbox.render import render, render_signed
 from chat_inbox.security import require_same_origin
 
@@ -47,7 +47,9 @@ class PendingPages(InboxPages):
         """Ask for a confirmation of a decision about the selected calls."""
         person = await self._require_person(request)
         try:
-            return await self._render_confirmation(request, person, request.query_params)
+            # A link must not fill in the reason and the note, which are recorded as words of the user.
+            chosen = {name: value for name, value in request.query_params.items() if _is_choice(name)}
+            return await self._render_confirmation(request, person, chosen)
         except HTTPError as error:
             return await self._render_list(request, person, error)
 
@@ -61,12 +63,17 @@ class PendingPages(InboxPages):
             self._tokens.verify(request, person, posted.get("token", ""))
         except HTTPError as error:  # such as after a restart of the server: what the user wrote is kept
             return await self._render_confirmation(request, person, posted, error)
+        if posted.get("confirmed") != "yes":  # the list of an earlier version
+            return await self._render_confirmation(request, person, posted)
         reason = posted.get("text", "").strip() or None
         choice = Choice(
             action, text=reason if action == "reject" else None, note=posted.get("note", "").strip() or None
         )
-        await decide_selected(self._service, person, selections, choice)
-        shown = {name: value for name, value in posted.items() if name == "action" or name.startswith("call:")}
+        refused = await decide_selected(self._service, person, selections, choice)
+        shown: dict[str, str] = {"action": action}
+        for selection in selections:
+            kind = "refused" if selection in refused else "call"
+            shown[field_name(selection.conversation, selection.path, kind)] = selection.version
         query = urlencode({**shown, **PendingQuery.parse(request.query_params).parameters}, errors="replace")
         return RedirectResponse(f"{request.scope.get('root_path', '')}/decided?{query}", status_code=303)
 
@@ -162,6 +169,10 @@ class PendingPages(InboxPages):
                 definition = None
         facts = await load_facts(self._describe, item.conversation)
         return build_row(item, snapshot, definition, self._service.now(), facts.title)
+
+
+def _is_choice(field: str) -> bool:
+    return field == "action" or field.startswith("call:")
 
 
 def _read_action(posted: Posted) -> Action:

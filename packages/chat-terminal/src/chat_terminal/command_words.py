@@ -33,7 +33,9 @@ _VENDOR_KEY: Final = re.compile(
     re.ASCII,
 )
 """API key that begins like the keys of a vendor."""
-_KEY: Final = re.compile(r"(?=.*\d)[\w+.-]{16,}", re.ASCII)
+_KEY: Final = re.compile(
+    r"(?=.*\d)(?:[\w+.-]*?[a-z0-9]{16,}[\w+.-]*|sk-[\w-]{13,})|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII
+)
 """Text that may be an API key if the words before it are about keys."""
 _SEPARATORS: Final = re.compile(r"[\s=:;,?!\"'`()]+|(?<=api)[_-](?=key)")
 _KEY_COMMANDS: Final = frozenset({"set", "list", "remove", "path"})
@@ -54,7 +56,7 @@ def require_no_key(words: Sequence[str]) -> None:
     parts = list(filter(None, _SEPARATORS.split(" ".join(words).lower())))
     places = [place for place, part in enumerate(parts) if get_close_matches(part, ["keys", "key"], 1, _SIMILARITY)]
     if any(_KEY.fullmatch(part) for place in places for part in parts[place + 1 : place + 4]):
-        raise click.UsageError(KEY_USAGE)
+        raise click.UsageError(KEY_USAGE if len(words) > 1 else _KEY_IN_QUESTION)
     place = next(iter(places), len(parts))
     if place > 1 or len(words) == 1:  # one argument is a question in quotes
         return

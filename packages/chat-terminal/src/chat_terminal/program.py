@@ -25,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     def terminate(number: int, _frame: object) -> None:
         terminated.append(128 + number)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background job of a script
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)  # end like after ctrl-C: release the session and reset the terminal
 
     previous = signal.signal(signal.SIGTERM, terminate)
