@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 from chat_core.errors import UnsupportedPartError
-from chat_core.messages import Embedding, File, Opaque, Part, Reasoning, Text, Turn
-from chat_core.wire.parts import file_url, own_data, sole_text, unsupported_part
+from chat_core.messages import Embedding, File, FunctionCall, Opaque, Part, Reasoning, Text, Turn
+from chat_core.wire.parts import arguments_text, file_url, own_data, sole_text, unsupported_part
 
 
 def test_own_data_returns_opaque_data_of_the_same_provider_only() -> None:
@@ -18,6 +18,20 @@ def test_sole_text_is_the_text_of_a_turn_without_any_other_content() -> None:
     assert sole_text(Turn([Text("")])) == ""
     others: list[list[Part]] = [[], [Text("a"), Text("b")], [Text("a", Opaque("p", {}))], [Reasoning("a")]]
     assert [sole_text(Turn(parts)) for parts in others] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("raw", "sent"),
+    [
+        ('{"cents": 1.0} ', '{"cents": 1.0} '),
+        ('{"cents": 1', '{"INVALID_JSON":"{\\"cents\\": 1"}'),
+        ('"x"', '{"INVALID_JSON":"\\"x\\""}'),
+        (" ", "{}"),
+        ("null", "{}"),
+    ],
+)
+def test_arguments_are_the_text_of_an_object(raw: str, sent: str) -> None:
+    assert arguments_text(FunctionCall.parse("pay", raw)) == sent
 
 
 @pytest.mark.parametrize(

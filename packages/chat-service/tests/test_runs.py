@@ -86,6 +86,13 @@ async def test_only_requests_that_wait_are_queued(store: MemoryStore) -> None:
         group.cancel_scope.cancel()
 
 
+async def session_in_two_processes(store: MemoryStore, poll_seconds: float) -> tuple[str, Runs, Runs]:
+    """Return the id of a new session, and the runs of two processes."""
+    session_id = await store.create(Messages(), id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"})
+    runs, others = [Runs(build_context(store, ServiceSettings(poll_seconds=poll_seconds))) for _ in range(2)]
+    return session_id, runs, others
+
+
 def interrupt(
     monkeypatch: pytest.MonkeyPatch, store: MemoryStore, read: int, add: Callable[[], Awaitable[Any]]
 ) -> None:
@@ -107,8 +114,7 @@ def interrupt(
 async def test_a_message_that_another_process_adds_meanwhile_is_answered_first(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: int
 ) -> None:
-    session_id = await store.create(Messages(), id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"})
-    runs, others = [Runs(build_context(store, ServiceSettings(poll_seconds=WAIT))) for _ in range(2)]
+    session_id, runs, others = await session_in_two_processes(store, WAIT)
     request = MessageRequest(Principal("ana"), session_id, "Two.", "", "k2")
     interrupt(monkeypatch, store, read, partial(others.start, replace(request, message="One.", key="k1")))
 
@@ -125,8 +131,7 @@ async def test_a_message_that_another_process_adds_meanwhile_is_answered_first(
 async def test_a_request_that_does_not_wait_is_refused_if_another_process_adds_a_message_meanwhile(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: int
 ) -> None:
-    session_id = await store.create(Messages(), id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"})
-    runs, others = [Runs(build_context(store, ServiceSettings(poll_seconds=0.01))) for _ in range(2)]
+    session_id, runs, others = await session_in_two_processes(store, 0.01)
     request = MessageRequest(Principal("ana"), session_id, "Two.", "", "k2", waits=False)
     interrupt(monkeypatch, store, read, partial(others.start, replace(request, message="One.", key="k1")))
 
@@ -141,8 +146,7 @@ async def test_a_request_that_does_not_wait_is_refused_if_another_process_adds_a
 async def test_the_same_request_in_two_processes_has_one_run(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: int
 ) -> None:
-    session_id = await store.create(Messages(), id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"})
-    runs, others = [Runs(build_context(store, ServiceSettings(poll_seconds=0.01))) for _ in range(2)]
+    session_id, runs, others = await session_in_two_processes(store, 0.01)
     request = MessageRequest(Principal("ana"), session_id, "One.", "", "k1", waits=False)
     interrupt(monkeypatch, store, read, partial(others.start, request))
 

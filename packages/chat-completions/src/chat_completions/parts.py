@@ -23,7 +23,6 @@ from typing import Final, NoReturn
 from chat_core.json import dumps
 from chat_core.messages import (
     File,
-    FunctionCall,
     Part,
     ProviderPart,
     Reasoning,
@@ -33,7 +32,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
-from chat_core.wire.parts import file_url, own_data, unsupported_part
+from chat_core.wire.parts import arguments_text, file_url, own_data, unsupported_part
 from chat_core.wire.shapes import Json, is_list, mapping
 
 from chat_completions.answer import REASONING_PARTS
@@ -336,18 +335,8 @@ def _encode_call(tool: Tool, call_id: str, dialect: Dialect) -> Json:
     extra_fields = {key: value for key, value in data.items() if key != "type"}
     if data.get("type") == "custom":
         return {"id": call_id, "type": "custom", "custom": {"name": tool.name, "input": tool.call.text}} | extra_fields
-    function = {"name": tool.name, "arguments": _encode_arguments(tool.call)}
+    function = {"name": tool.name, "arguments": arguments_text(tool.call)}
     return {"id": call_id, "type": data.get("type", "function"), "function": function} | extra_fields
-
-
-def _encode_arguments(call: FunctionCall) -> str:
-    """Return the arguments as the text of a JSON object, because several servers parse those of every earlier call.
-
-    Text that is not a JSON object is wrapped in `INVALID_JSON`, as in requests to Claude.
-    """
-    if call.problem is not None:
-        return dumps({"INVALID_JSON": call.text})
-    return call.text if call.text.lstrip().startswith("{") else dumps(call.arguments)
 
 
 def _raise_unsupported(part: Part, dialect: Dialect, why: str = "") -> NoReturn:

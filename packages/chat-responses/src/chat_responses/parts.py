@@ -27,7 +27,6 @@ from chat_core.json import dumps
 from chat_core.messages import (
     Completed,
     File,
-    FunctionCall,
     Part,
     ProviderPart,
     Reasoning,
@@ -37,7 +36,7 @@ from chat_core.messages import (
     Tool,
     Turn,
 )
-from chat_core.wire.parts import own_data
+from chat_core.wire.parts import arguments_text, own_data
 from chat_core.wire.shapes import Json, is_mapping, mapping
 
 from chat_responses import model_texts
@@ -215,18 +214,7 @@ def _call_item(tool: Tool, call_id: str, dialect: ResponsesDialect, *, own: bool
     name = tool.name if own else INVALID_IN_NAME.sub("_", tool.name)
     if kind == "custom_tool_call":
         return {"type": kind, "call_id": call_id, "name": name, "input": tool.call.text, **item}
-    return {"type": kind, "call_id": call_id, "name": name, "arguments": _arguments_text(tool.call), **item}
-
-
-def _arguments_text(call: FunctionCall) -> str:
-    """Return the arguments of `call` as the text of a JSON object. Servers parse the arguments of earlier calls.
-
-    Text that is not an object is wrapped in `INVALID_JSON`, as in requests to Claude.
-    """
-    text = call.text
-    if call.problem is not None:
-        return dumps({"INVALID_JSON": text})
-    return text if text.lstrip().startswith("{") else dumps(call.arguments)
+    return {"type": kind, "call_id": call_id, "name": name, "arguments": arguments_text(tool.call), **item}
 
 
 def _call_outputs(tool: Tool, call_id: str, dialect: ResponsesDialect) -> list[Json]:

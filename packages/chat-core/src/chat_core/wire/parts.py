@@ -1,4 +1,4 @@
-"""Helpers for encoding the parts of a turn: provider-specific data, and errors for unsupported parts."""
+"""Helpers for encoding the parts of a turn: opaque data, arguments of calls, and errors for unsupported parts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import base64
 from collections.abc import Mapping
 
 from chat_core.errors import UnsupportedPartError
-from chat_core.messages import Embedding, File, Opaque, Part, Text, Turn
+from chat_core.json import dumps
+from chat_core.messages import Embedding, File, FunctionCall, Opaque, Part, Text, Turn
 
 
 def sole_text(turn: Turn) -> str | None:
@@ -23,6 +24,17 @@ def sole_text(turn: Turn) -> str | None:
 def own_data(opaque: Opaque | None, provider: str) -> Mapping[str, object]:
     """Return the data of `opaque` if it belongs to `provider`, otherwise an empty mapping."""
     return opaque.data if opaque is not None and opaque.provider == provider else {}
+
+
+def arguments_text(call: FunctionCall) -> str:
+    """Return the arguments of a call as the text of a JSON object, for APIs that send arguments as text.
+
+    Several servers parse the arguments of every earlier call, and refuse requests with other text. Such text is wrapped
+    in `INVALID_JSON`, as Anthropic documents for invalid JSON.
+    """
+    if call.problem is not None:
+        return dumps({"INVALID_JSON": call.text})
+    return call.text if call.text.lstrip().startswith("{") else dumps(call.arguments)
 
 
 def file_url(file: File) -> str:
