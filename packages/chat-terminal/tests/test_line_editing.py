@@ -20,16 +20,28 @@ from chat_terminal.line_editing import enable_line_editing, prompt_value, rememb
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo terminals")
 SECONDS = 60.0
 LEFT, UP, HOME, END_OF_INPUT = "\x1b[D", "\x1b[A", "\x01", "\x04"
+TYPED_BEFORE = """
+import select, sys
+from chat_terminal.line_editing import enable_line_editing, read_line
+assert enable_line_editing()
+print("ready", flush=True)
+select.select([sys.stdin], [], [])
+try:
+    print(read_line("> "))
+except EOFError:
+    print("ended")
+print("done")
+"""
 START = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, "-m", "chat_terminal", *sys.argv[1:]])
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
 @final
 class Terminal:
-    """The command in a terminal of its own, and its user."""
+    """A Python program in a terminal of its own, and its user."""
 
     def __init__(self, *words: str, environment: dict[str, str] | None = None) -> None:
         self._user, self._program = os.openpty()
@@ -87,8 +99,10 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*words: str, environment: dict[str, str] | None = None) -> Generator[Terminal]:
-    started = Terminal(*words, environment=environment)
+def terminal(*words: str, environment: dict[str, str] | None = None, code: str | None = None) -> Generator[Terminal]:
+    """Run the command, or Python code, in a terminal."""
+    program = ("-m", "chat_terminal") if code is None else ("-c", code)
+    started = Terminal(*program, *words, environment=environment)
     try:
         yield started
     finally:
@@ -170,6 +184,33 @@ def test_without_readline_the_terminal_edits_the_line(chat: Any, user_dir: Any) 
         user.until("> ")
         assert not user.edits
         user.say(f"Hi{LEFT}.\n", "Loire.")
+        user.type(END_OF_INPUT)
+        assert user.process.wait(SECONDS) == 0
+    assert questions(chat) == ["Hi."]
+
+
+def test_ctrl_d_just_before_the_prompt_ends_the_input() -> None:
+    with terminal(code=TYPED_BEFORE) as user:
+        user.until("ready")
+        user.type(END_OF_INPUT)
+        user.until("> ")
+        user.type("not read\n")
+        assert "ended" in user.until("done")
+
+
+def test_text_just_before_the_prompt_is_part_of_the_line() -> None:
+    with terminal(code=TYPED_BEFORE) as user:
+        user.until("ready")
+        user.type("Hi\n")
+        user.until("> Hi\r\nHi\r\n")
+
+
+def test_control_space_at_the_prompt_does_not_end_the_input(chat: Any, user_dir: Any) -> None:
+    with terminal("talk", *user_dir.talker) as user:
+        user.until("> ")
+        while not user.edits:
+            os.sched_yield()
+        user.say("\0Hi.\n", "Loire.")
         user.type(END_OF_INPUT)
         assert user.process.wait(SECONDS) == 0
     assert questions(chat) == ["Hi."]

@@ -18,7 +18,7 @@ from chat_store import UnknownConversationError
 
 from chat_terminal.approval_prompt import Decision, apply_decisions
 from chat_terminal.command_words import require_no_key
-from chat_terminal.line_editing import enable_line_editing, remember_line, remove_key_sequences
+from chat_terminal.line_editing import enable_line_editing, read_line, remember_line, remove_key_sequences
 from chat_terminal.runner import Runner
 from chat_terminal.screen import Answer
 
@@ -151,7 +151,7 @@ class Dialog:
             edits_lines = enable_line_editing()
             if edits_lines and not select.select([sys.stdin], [], [], 0)[0]:
                 try:
-                    self._add_message(self._typed.decode(errors="replace") + input("> "))
+                    self._add_message(self._typed.decode(errors="replace") + read_line("> "))
                 except EOFError:
                     self._input_ended = True
                 self._typed = b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,26 @@ def enable_line_editing() -> bool:
         readline.set_auto_history(False)
         return sys.stdin.isatty() and sys.stdout.isatty() and (sys.stdin.fileno(), sys.stdout.fileno()) == (0, 1)
     return False
+
+
+def read_line(prompt: str) -> str:
+    """Return the line that the user types. `enable_line_editing()` must have returned True.
+
+    Raises:
+        EOFError: the user pressed ctrl-D on an empty line.
+    """
+    import readline  # noqa: PLC0415 - as above
+
+    def bind_null() -> None:
+        # A terminal stores a ctrl-D that was pressed just before readline took over the keyboard as a null character.
+        typed, _, _ = select.select([sys.stdin], [], [], 0)
+        readline.parse_and_bind(r'"\C-@": "\C-d"' if typed else r'"\C-@": set-mark')
+
+    readline.set_pre_input_hook(bind_null)
+    try:
+        return input(prompt)
+    finally:
+        readline.set_pre_input_hook(None)
 
 
 def remember_line(text: str) -> None:
