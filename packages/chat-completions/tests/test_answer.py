@@ -85,6 +85,14 @@ def test_calls_without_index_and_id_are_separated_by_name() -> None:
     assert second.call.arguments == {"x": 1}
 
 
+@pytest.mark.parametrize("cut", range(9))
+def test_calls_that_a_stream_repeats_in_fragments_run_once(cut: int) -> None:
+    text = '{"x":  1}'
+    again = [calls(call(None, "a", "f", text[:cut])), calls(call(None, "a", None, text[cut:]))]
+    found = tools(calls(call(None, "a", "f", '{"x":1}')), calls(call(None, "b", "g", "{}")), *again)
+    assert [(tool.call_id, tool.name, tool.call.arguments) for tool in found] == [("a", "f", {"x": 1}), ("b", "g", {})]
+
+
 def test_null_arguments_and_ids_are_read_as_missing() -> None:
     item = {"index": 0, "id": None, "function": {"name": "f", "arguments": None}}
     (tool,) = tools(calls(item))

@@ -14,7 +14,7 @@ def placed(*pieces: tuple[object, str, str, str], whole: bool = False) -> list[t
         call = calls.place(index, id_, name, text)
         if call is not None:
             call.add_fragment(id_, name, text, "function")
-    return [(call.id, call.name, "".join(call.arguments)) for call in calls.found]
+    return [(call.id, call.name, "".join(call.arguments)) for call in calls.distinct()]
 
 
 def test_fragments_are_assigned_to_calls_by_index() -> None:
@@ -77,6 +77,48 @@ def test_a_fragment_after_complete_arguments_starts_a_new_call() -> None:
 def test_a_repeated_call_is_read_once() -> None:
     assert placed((0, "a", "f", '{"x":'), (0, "", "", "1}"), (0, "a", "f", '{"x":1}')) == [("a", "f", '{"x":1}')]
     assert placed((None, "a", "f", "{}"), (None, "a", "f", "{}")) == [("a", "f", "{}")]
+
+
+PAY = ("a", "pay", '{"to": "x", "sum": 1}')
+ASK = ("b", "ask", "{}")
+
+
+@pytest.mark.parametrize("cut", range(len(PAY[2]) + 1))
+@pytest.mark.parametrize("again", [PAY[2], '{"sum":1,"to":"x"}'], ids=["same text", "same JSON"])
+@pytest.mark.parametrize("ids", [True, False], ids=["id in each fragment", "id in the first fragment"])
+def test_a_stream_without_indexes_may_repeat_its_calls_in_any_fragments(again: str, cut: int, ids: bool) -> None:
+    id_, name, text = PAY
+    first = [(None, *PAY), (None, *ASK)]
+    rest = id_ if ids else ""
+    pieces = [(None, id_, name, again[:cut]), *([(None, rest, "", again[cut:])] if cut < len(again) else [])]
+    split = [(None, id_, name, text[:cut]), (None, rest, "", text[cut:]), (None, *ASK)]
+    assert placed(*first, *pieces, (None, *ASK)) == [PAY, ASK]
+    assert placed(*split, (None, id_, name, again), (None, *ASK)) == [PAY, ASK]
+
+
+@pytest.mark.parametrize(
+    ("indexes", "later"), [((None, None), (0, 1)), ((0, 1), (None, None)), ((0, 0), (0, 0)), ((0, 1), (2, 3))]
+)
+@pytest.mark.parametrize("again", [PAY[2], '{"sum":1,"to":"x"}'], ids=["same text", "same JSON"])
+def test_calls_that_are_repeated_under_another_index_are_read_once(
+    indexes: tuple[object, object], later: tuple[object, object], again: str
+) -> None:
+    first = [(indexes[0], *PAY), (indexes[1], *ASK)]
+    assert placed(*first, (later[0], "a", "pay", again), (later[1], *ASK)) == [PAY, ASK]
+
+
+@pytest.mark.parametrize("text", ['{"x":true}', '{"x":1.0}', '{"x":"1"}', '{"x":1,"y":1}', '{"x":1', "x"])
+def test_a_call_with_other_arguments_is_no_repetition(text: str) -> None:
+    first = (None, "a", "f", '{"x":1}')
+    read = placed(first, (None, "a", "f", text))
+    assert "".join([call[2] for call in read]) == f'{{"x":1}}{text}'
+
+
+def test_a_name_after_complete_arguments_starts_no_call_without_arguments() -> None:
+    assert placed((None, *PAY), (None, *ASK), (None, "a", "pay", ""), (None, "", "", "\n")) == [
+        ("a", "pay", PAY[2] + "\n"),
+        ASK,
+    ]
 
 
 def test_two_argument_objects_under_one_id_stay_one_call() -> None:

@@ -138,7 +138,7 @@ class Answer:
         ]
         if self._returned_fields:
             parts.append(ProviderPart(self._provider, "message", dict(self._returned_fields)))
-        parts += [call.tool(self._provider) for call in self.calls if call.name]
+        parts += [call.tool(self._provider) for call in self._calls.distinct() if call.name]
         return parts
 
     def message_fields(self) -> Json:

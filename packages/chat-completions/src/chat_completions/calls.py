@@ -2,14 +2,18 @@
 
 A fragment is normally assigned by its index. If a server sends no index, or the same index for every call, fragments
 are assigned by id, name and arguments: complete JSON arguments end a call, and incomplete arguments continue in the
-next fragment.
+next fragment. Some servers repeat the calls at the end of a stream. A call with the id, the name and the arguments of
+an earlier call of the stream is such a repetition, and does not run.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from typing import Final, final
 
+from chat_core.json import loads
 from chat_core.messages import FunctionCall, Opaque, Tool
 from chat_core.wire.shapes import Json, WrongShapeError, is_object
 
@@ -65,7 +69,18 @@ class Call:
         extra_fields: other fields of the call, which are sent back.
     """
 
-    __slots__ = ("_length", "_nesting", "_scanned", "arguments", "extra_fields", "id", "index", "kind", "name")
+    __slots__ = (
+        "_canonical",
+        "_length",
+        "_nesting",
+        "_scanned",
+        "arguments",
+        "extra_fields",
+        "id",
+        "index",
+        "kind",
+        "name",
+    )
 
     def __init__(self, index: int) -> None:
         self.index: int = index
@@ -74,6 +89,7 @@ class Call:
         self.arguments: list[str] = []
         self.kind: str = ""
         self.extra_fields: Json = {}
+        self._canonical: str | None = None
         self._length = 0
         self._nesting: _Nesting | None = None
         self._scanned = 0
@@ -95,6 +111,7 @@ class Call:
         self.kind = self.kind or kind
         if text:
             self.arguments.append(text)
+            self._canonical = None
             self._length += len(text)
 
     def has_complete_arguments(self) -> bool:
@@ -112,8 +129,16 @@ class Call:
         return self._nesting.closed
 
     def has_arguments(self, text: str) -> bool:
-        """Return whether the arguments received so far equal `text`."""
-        return len(text) == self._length and text == "".join(self.arguments)
+        """Return whether the arguments received so far equal `text`, as text or as JSON."""
+        if len(text) == self._length and text == "".join(self.arguments):
+            return True
+        return text.lstrip().startswith("{") and _canonical_json(text) == self.canonical_arguments()
+
+    def canonical_arguments(self) -> str:
+        """Return the arguments as JSON with sorted keys and without optional whitespace."""
+        if self._canonical is None:
+            self._canonical = _canonical_json("".join(self.arguments))
+        return self._canonical
 
     def tool(self, provider: str) -> Tool:
         """Return the call as a pending `Tool` part. `provider` is recorded as the owner of its opaque data."""
@@ -129,13 +154,25 @@ class Call:
 class Calls:
     """The tool calls of one response, in the order in which their first fragments were received."""
 
-    __slots__ = ("_by_id", "_by_index", "_whole", "found")
+    __slots__ = ("_by_id", "_by_index", "_restarted", "_whole", "found")
 
     def __init__(self, *, whole: bool) -> None:
         self.found: list[Call] = []
         self._whole = whole
         self._by_id: dict[str, Call] = {}
         self._by_index: dict[str, Call] = {}
+        self._restarted: Call | None = None  # the complete call whose id and name the previous fragment repeated
+
+    def distinct(self) -> list[Call]:
+        """Return the calls without those that a stream repeated. Complete responses repeat no calls."""
+        counts = Counter([call.id for call in self.found if call.id])
+        if self._whole or len(counts) == sum(counts.values()):
+            return self.found
+        first: dict[tuple[object, ...], Call] = {}
+        for call in self.found:
+            shared = counts[call.id or ""] > 1
+            first.setdefault((call.id, call.name, call.canonical_arguments()) if shared else (call,), call)
+        return list(first.values())
 
     def place(self, index: object, id: str, name: str, text: str) -> Call | None:
         """Return the existing or new call that a fragment belongs to, or None if the fragment adds nothing.
@@ -150,21 +187,32 @@ class Calls:
         known: Call | None = None
         if not self._whole:
             known = self._find_call_without_index(id, name, text) if place is None else self._by_index.get(place)
-        if known is not None and name:
-            if _repeats_call(known, id, name, text):
+        restarted, self._restarted = self._restarted, None
+        repeats: Call | None = None
+        if name:
+            if any(_repeats_call(call, id, name, text) for call in (self._by_id.get(id), known)):
                 return None
-            if _begins_another(known, id, text, indexed=place is not None):
+            if known is not None and place is None and id and not text and known.has_complete_arguments():
+                self._restarted = known
+            if known is not None and _begins_another(known, id, text, indexed=place is not None):
                 known = None
-        if known is None:
-            if not (id or name or text):
-                return None  # an empty entry
-            known = Call(len(self.found))
-            self.found.append(known)
-            if place is not None:
-                self._by_index[place] = known
-        if id and known.id is None:
+        elif known is not None and known is restarted and text.lstrip().startswith("{"):
+            known, repeats = None, restarted
+        if known is None and (id or name or text):
+            known = self._start(place, repeats)
+        if known is not None and id and known.id is None and not self._whole:
             self._by_id[id] = known
         return known
+
+    def _start(self, place: str | None, repeats: Call | None) -> Call:
+        """Return a new call. `repeats` is the call whose id and name the previous fragment repeated, if any."""
+        call = Call(len(self.found))
+        if repeats is not None:
+            call.id, call.name = repeats.id, repeats.name
+        self.found.append(call)
+        if place is not None:
+            self._by_index[place] = call
+        return call
 
     def _find_call_without_index(self, id_: str, name: str, text: str) -> Call | None:
         """Return the existing call that a fragment without an index belongs to, or None if it starts a new call."""
@@ -172,16 +220,24 @@ class Calls:
         if id_ and (same := self._by_id.get(id_)) is not None:
             return same
         if not name:
-            return last  # an unknown id without a name: some servers give each fragment a new id
+            return self._restarted or last  # an unknown id without a name: some servers give each fragment a new id
         if id_ or last is None or last.name != name or not last.arguments or not text or last.has_complete_arguments():
             return None
         return last
 
 
-def _repeats_call(call: Call, id_: str, name: str, text: str) -> bool:
+def _repeats_call(call: Call | None, id_: str, name: str, text: str) -> bool:
     """Return whether a fragment only repeats a complete call, as some servers do at the end of a stream."""
-    same = name == call.name and (not id_ or not call.id or id_ == call.id)
-    return same and bool(text) and call.has_arguments(text) and call.has_complete_arguments()
+    if call is None or name != call.name or (id_ and call.id and id_ != call.id):
+        return False
+    return bool(text) and call.has_complete_arguments() and call.has_arguments(text)
+
+
+def _canonical_json(text: str) -> str:
+    try:
+        return json.dumps(loads(text), sort_keys=True, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return text
 
 
 def _begins_another(call: Call, id_: str, text: str, *, indexed: bool) -> bool:
