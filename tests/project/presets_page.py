@@ -32,6 +32,7 @@ DIFFERENCES: Final = {
     "dimensions_field": "the vector length is sent as `{}`",
     "join_messages": "consecutive messages of one role are joined",
     "assistant_after_tools": "an assistant message is sent between tool results and a user message",
+    "system_first": "all system messages are sent at the beginning",
 }
 VALUES: Final = {
     "object": "the object `reasoning` with an effort or a budget",
@@ -66,6 +67,7 @@ FACTS: Final = {
     "dimensions_field": "vector length",
     "join_messages": "joined messages",
     "assistant_after_tools": "message after tool results",
+    "system_first": "system messages",
 }
 NEVER_RECORDED: Final = {"base_url_variable", "key_variables"}
 """Facts that recorded traffic cannot confirm. For a server that users run themselves, the address is another one."""

@@ -69,6 +69,16 @@ async def test_every_builder_can_add_an_assistant_message_after_tool_results(num
     assert await roles(builder.with_assistant_after_tools(), messages) == with_message
 
 
+@pytest.mark.parametrize("number", range(3))
+async def test_every_builder_can_send_system_messages_first(number: int) -> None:
+    messages = Messages.from_user("Hi.")
+    messages.append("model", Turn([Text("Hello.")]))
+    messages.system("Be brief.").user("Who are you?")
+    builder = builders()[number]
+    assert await roles(builder, messages) == ["user", "assistant", "system", "user"]
+    assert await roles(builder.with_system_first(), messages) == ["system", "user", "assistant", "user"]
+
+
 async def test_perplexity_gets_alternating_roles() -> None:
     builder = vendor_builder(PERPLEXITY).with_model("sonar").with_api_key("k")
     assert await roles(builder) == ["system", "user", "assistant", "user"]

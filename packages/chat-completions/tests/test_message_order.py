@@ -80,6 +80,33 @@ def test_a_conversation_without_tool_results_gets_no_further_message(content: st
     assert arranged(*messages, dialect=Dialect(model="m", assistant_after_tools=True)) == messages
 
 
+SYSTEM = {"role": "system", "content": "s"}
+LATER = {"role": "system", "content": "t"}
+QUESTION = {"role": "user", "content": "u"}
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_system_messages_are_sent_first_in_their_order(role: str) -> None:
+    system = [{**message, "role": role} for message in (SYSTEM, LATER, {**LATER, "content": "v"})]
+    messages = [system[0], QUESTION, CALLS, *RESULTS, system[1], QUESTION, system[2]]
+    assert arranged(*messages, dialect=Dialect(model="m", system_first=True)) == [
+        *[*system, QUESTION, CALLS, *RESULTS, QUESTION]
+    ]
+
+
+def test_system_messages_that_are_moved_are_joined_and_separate_no_tool_results() -> None:
+    dialect = Dialect(model="m", join_messages=True, assistant_after_tools=True, system_first=True)
+    assert arranged(SYSTEM, QUESTION, CALLS, *RESULTS, LATER, QUESTION, dialect=dialect) == [
+        *[{"role": "system", "content": "s\n\nt"}, QUESTION, CALLS, *RESULTS, READ, QUESTION]
+    ]
+
+
+@pytest.mark.parametrize("text", ["u", '"role":"system"'])
+def test_messages_are_unchanged_if_all_system_messages_are_first(text: str) -> None:
+    messages = json.dumps([SYSTEM, LATER, {"role": "user", "content": text}], separators=(",", ":"))[1:-1].encode()
+    assert arrange_messages(messages, Dialect(model="m", system_first=True)) is messages
+
+
 def test_joined_user_messages_follow_one_assistant_message_after_tool_results() -> None:
     messages = [CALLS, *RESULTS, {"role": "user", "content": "u"}, {"role": "user", "content": "v"}]
     dialect = Dialect(model="m", join_messages=True, assistant_after_tools=True)

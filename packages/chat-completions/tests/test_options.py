@@ -62,6 +62,7 @@ def test_other_dialect_fields_do_not_change_the_turn_key() -> None:
         encoding_format="base64",
         join_messages=True,
         assistant_after_tools=True,
+        system_first=True,
         finish_reasons=(("eos", "stop"),),
     )
     assert other.turn_key == PLAIN.turn_key

@@ -321,6 +321,17 @@ async def test_mistral_gets_an_assistant_message_between_tool_results_and_a_user
     assert [message["role"] for message in sent["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
 
 
+@pytest.mark.parametrize("preset", [MISTRAL, PERPLEXITY, GROQ], ids=named)
+async def test_mistral_and_perplexity_get_system_messages_first(preset: Preset[Any], transport: MockTransport) -> None:
+    messages = Messages.from_user("Hi")
+    messages.append("model", Turn([Text("Hello.")]))
+    messages.system("Be brief.").user("Who are you?")
+    sent = await asked(vendor_builder(preset).with_model("m"), transport, messages=messages)
+    in_place = ["user", "assistant", "system", "user"]
+    expected = sorted(in_place, key="system".__ne__) if preset != GROQ else in_place
+    assert [message["role"] for message in sent["messages"]] == expected
+
+
 @pytest.mark.parametrize("preset", VENDORS, ids=named)
 @pytest.mark.parametrize("tools", [NO_TOOLS, TOOLS], ids=["without tools", "with tools"])
 async def test_groq_and_cerebras_get_the_output_schema_in_a_message_if_there_are_tools(

@@ -83,6 +83,14 @@ class DialectBuilder:
         """Send a short assistant message between tool results and a user message, as models of Mistral require."""
         return self._with_dialect(replace(self._dialect, assistant_after_tools=True))
 
+    def with_system_first(self) -> Self:
+        """Send all system messages at the beginning, for servers and chat templates that accept none later.
+
+        A system message that you add in the middle of a conversation changes the beginning of the next request. The
+        server then cannot use its prompt cache for that request.
+        """
+        return self._with_dialect(replace(self._dialect, system_first=True))
+
     def with_finish_reasons(self, reasons: Mapping[str, FinishReason]) -> Self:
         """Set the meaning of finish reasons that only this server sends. Calls run after `stop` and `tool_calls` only.
 

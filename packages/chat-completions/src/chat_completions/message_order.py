@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from chat_core.json import dump_bytes, loads
@@ -13,6 +14,10 @@ RESULTS_READ: Final = "I have read the results."
 """The text of the assistant message between tool results and a user message."""
 
 
+_OTHER_ROLE: Final = re.compile(rb'"role":"(?!system|developer)')
+_SYSTEM_ROLE: Final = re.compile(rb'"role":"(?:system|developer)"')
+
+
 def arrange_messages(encoded: bytes, dialect: Dialect) -> bytes:
     """Return the messages in an order that the server accepts.
 
@@ -21,14 +26,23 @@ def arrange_messages(encoded: bytes, dialect: Dialect) -> bytes:
         dialect: the request format of the server.
     """
     adds_messages = dialect.assistant_after_tools and b'"role":"tool"' in encoded
-    if not (dialect.join_messages or adds_messages):
+    moves_messages = dialect.system_first and _has_later_system_message(encoded)
+    if not (dialect.join_messages or adds_messages or moves_messages):
         return encoded
     messages: list[Json] = require_list(loads(b"[" + encoded + b"]"), "messages")
+    if moves_messages:
+        # The sort is stable, so the order of other messages does not change.
+        messages.sort(key=lambda message: message["role"] not in {"system", "developer"})
     if dialect.join_messages:
         messages = join_messages(messages)
     if adds_messages:
         messages = add_assistant_messages(messages)
     return dump_bytes(messages)[1:-1]
+
+
+def _has_later_system_message(encoded: bytes) -> bool:
+    other = _OTHER_ROLE.search(encoded)
+    return other is not None and _SYSTEM_ROLE.search(encoded, other.start()) is not None
 
 
 def add_assistant_messages(messages: list[Json]) -> list[Json]:

@@ -113,6 +113,8 @@ class Dialect:
             alternating roles. Tool results are not joined.
         assistant_after_tools: whether a short assistant message is sent between tool results and a user message, as
             Mistral requires.
+        system_first: whether all system messages are sent at the beginning, for servers and chat templates that accept
+            none after other messages.
         finish_reasons: finish reasons of the vendor in lowercase, each with its meaning. They take precedence over
             `chat_completions.decode.FINISH`. If a reason is repeated, the last entry applies.
     """
@@ -145,6 +147,7 @@ class Dialect:
     encoding_format: EncodingFormat | None = None
     join_messages: bool = False
     assistant_after_tools: bool = False
+    system_first: bool = False
     finish_reasons: tuple[tuple[str, FinishReason], ...] = ()
     turn_key: str = field(init=False, repr=False, compare=False)
     """Cache key for encoded turns. It contains every setting that affects how turns are encoded."""

@@ -256,6 +256,7 @@ MISTRAL: Final = Preset(
         files=IMAGES,
         dimensions_field="output_dimension",
         assistant_after_tools=True,
+        system_first=True,
     ),
     base_url="https://api.mistral.ai/v1",
     key_variables=("MISTRAL_API_KEY",),
@@ -273,7 +274,7 @@ MISTRAL: Final = Preset(
             "mistral-common",
             "https://github.com/mistralai/mistral-common/blob/039465db2bdc0486df36365c9bdb428188482a18/src/mistral_common/protocol/instruct/validator.py",
             REFUSALS_CHECKED,
-            ("assistant_after_tools",),
+            ("assistant_after_tools", "system_first"),
         ),
     ),
 )
@@ -347,6 +348,7 @@ PERPLEXITY: Final = Preset(
         files=IMAGES,
         refuses=("seed", "tool_choice", "parallel_tool_calls"),
         join_messages=True,
+        system_first=True,
     ),
     base_url="https://api.perplexity.ai",
     base_url_variable="PERPLEXITY_BASE_URL",
@@ -367,7 +369,7 @@ PERPLEXITY: Final = Preset(
             "PerplexityLLMAdapter for message ordering strictness",
             "https://github.com/pipecat-ai/pipecat/pull/4009",
             CHECKED,
-            ("join_messages",),
+            ("join_messages", "system_first"),
         ),
         Source(
             "Perplexity Python SDK",

@@ -123,6 +123,7 @@ COMPLETIONS_ONLY_HINTS: Final = {
     "with_assistant_after_tools": (
         "with_assistant_after_tools() needs the Chat Completions API: call with_completions() first"
     ),
+    "with_system_first": "with_system_first() needs the Chat Completions API: call with_completions() first",
     "with_finish_reasons": "with_finish_reasons() needs the Chat Completions API: call with_completions() first",
 }
 """Reasons why methods of the Chat Completions API are unavailable in a builder for the Responses API."""
