@@ -54,6 +54,26 @@ def test_the_output_limit_is_derived_from_the_model_name(model: str, limit: int 
     assert abilities(model).output_limit == limit
 
 
+@pytest.mark.parametrize(
+    ("model", "no_thinking"),
+    [
+        ("claude-sonnet-4-5", "disabled"),
+        ("claude-opus-4-8", "disabled"),
+        ("claude-opus-5", "disabled"),
+        ("claude-sonnet-5", "disabled"),
+        ("claude-haiku-5-5", "disabled"),
+        ("our-own-deployment", "disabled"),
+        ("claude-sonnet-5-5", "between_tools"),
+        ("anthropic.claude-opus-5-5-v1:0", None),
+        ("claude-fable-5", None),
+        ("claude-fable-5-1", None),
+        ("claude-mythos-preview", None),
+    ],
+)
+def test_the_way_to_turn_thinking_off_is_derived_from_the_model_name(model: str, no_thinking: str | None) -> None:
+    assert abilities(model).no_thinking == no_thinking
+
+
 def test_an_unknown_model_name_supports_both_thinking_modes() -> None:
     assert abilities("our-own-deployment") == replace(
         abilities("claude-opus-5"), budget=True, output_limit=None, sampling="all"

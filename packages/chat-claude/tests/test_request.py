@@ -150,6 +150,16 @@ def test_effort_minimal_becomes_low_and_none_disables_thinking() -> None:
     assert "thinking" not in body(NONE, reasoning="none")
 
 
+@pytest.mark.parametrize(
+    "options", [{"reasoning": "none"}, {"extras": ClaudeOptions(thinking=NoThinking())}], ids=["reasoning", "extras"]
+)
+def test_models_that_always_think_cannot_turn_thinking_off(options: dict[str, Any]) -> None:
+    assert body("claude-sonnet-5-5", **options)["thinking"] == {"type": "between_tools"}
+    for model in ("claude-fable-5", "claude-opus-5-5"):
+        with pytest.raises(UnsupportedOptionError, match=f"{model} always thinks: use reasoning='low'"):
+            body(model, **options)
+
+
 def test_thinking_that_the_model_does_not_support_is_rejected() -> None:
     with pytest.raises(UnsupportedOptionError, match="not support thinking"):
         body(NONE, reasoning="high")

@@ -27,6 +27,7 @@ ONE_SAMPLER_SINCE: Final = (4, 1)
 NO_SAMPLING_SINCE: Final = (4, 7)
 FORCED_TOOL_SINCE: Final = (4, 8)
 NO_FORCED_TOOL_SINCE: Final = (5, 1)
+ALWAYS_THINKS_SINCE: Final = (5, 1)
 LIMIT_8K_SINCE: Final = (3, 5)
 
 DEFAULT_MAX_TOKENS: Final = 16_000
@@ -39,6 +40,8 @@ UNKNOWN: Final = (99, 0)
 """Version assumed for model names without a version, later than any other version."""
 
 
+NoThinkingType: TypeAlias = Literal["disabled", "between_tools"]
+"""A value of `thinking.type` that turns thinking off, or off except for short notes between tool calls."""
 Sampling: TypeAlias = Literal["all", "one", "none"]
 """Whether a model accepts `temperature` and `top_p` together, only one of them, or no sampling options."""
 
@@ -50,7 +53,8 @@ class Abilities:
 
     Sources (2026-11-29): https://platform.claude.com/docs/en/models/overview for `output_limit`, and for `sampling` and
     `forced` https://platform.claude.com/docs/en/build-with-claude/thinking#limits-and-feature-compatibility and the
-    migration guides of the models.
+    migration guides of the models. For `no_thinking`:
+    https://platform.claude.com/docs/en/build-with-claude/thinking-troubleshooting.
 
     Attributes:
         max_tokens: default limit of output tokens.
@@ -62,6 +66,7 @@ class Abilities:
         forced_adaptive: whether a tool call can be forced during adaptive thinking on all platforms. Before 4.8,
             the platforms differ.
         sampling: which sampling options the model accepts together.
+        no_thinking: the value that turns thinking off, or `None` for a model that always thinks.
     """
 
     max_tokens: int
@@ -72,6 +77,7 @@ class Abilities:
     forced: bool
     forced_adaptive: bool
     sampling: Sampling
+    no_thinking: NoThinkingType | None
 
 
 def abilities(model: str) -> Abilities:
@@ -93,6 +99,7 @@ def abilities(model: str) -> Abilities:
         forced=version < NO_FORCED_TOOL_SINCE or version == UNKNOWN or "haiku" in model,
         forced_adaptive=version >= FORCED_TOOL_SINCE,
         sampling=_sampling(version),
+        no_thinking=_no_thinking(model, version),
     )
 
 
@@ -100,6 +107,14 @@ def _sampling(version: tuple[int, int]) -> Sampling:
     if version < ONE_SAMPLER_SINCE or version == UNKNOWN:
         return "all"
     return "one" if version < NO_SAMPLING_SINCE else "none"
+
+
+def _no_thinking(model: str, version: tuple[int, int]) -> NoThinkingType | None:
+    if "fable" in model or "mythos" in model:
+        return None
+    if version < ALWAYS_THINKS_SINCE or version == UNKNOWN or "haiku" in model:
+        return "disabled"
+    return "between_tools" if "sonnet" in model else None
 
 
 def _output_limit(model: str, version: tuple[int, int]) -> int | None:

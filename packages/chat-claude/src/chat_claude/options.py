@@ -8,7 +8,7 @@ from typing import Literal, Protocol, Self, TypeAlias, final, runtime_checkable
 
 from chat_core.messages import FinishReason
 
-from chat_claude.models import Sampling, abilities
+from chat_claude.models import NoThinkingType, Sampling, abilities
 
 DEFAULT_PROVIDER = "claude"
 
@@ -53,7 +53,11 @@ class AdaptiveThinking:
 @final
 @dataclass(frozen=True, slots=True)
 class NoThinking:
-    """Thinking mode that turns thinking off, for models that think by default."""
+    """Thinking mode that turns thinking off, for models that think by default.
+
+    Sonnet 5.5 receives `between_tools` instead of `disabled`, and still writes short notes between tool calls. Models
+    that always think raise `UnsupportedOptionError`.
+    """
 
     def to_wire(self) -> dict[str, object]:
         """Return the value for the request's `thinking` field."""
@@ -182,6 +186,8 @@ class Dialect:
         forced: whether a tool call can be forced.
         forced_adaptive: whether a tool call can be forced during adaptive thinking.
         sampling: whether the model accepts `temperature` and `top_p` together, one of them, or no sampling options.
+        no_thinking: the value of `thinking.type` for `NoThinking` and `reasoning="none"`, or `None` if the model always
+            thinks.
         strict_tools: whether the API enforces the parameter schemas of tools.
         system_in_place: whether system messages are sent at their position in the conversation; if not, all of them are
             sent in the `system` field.
@@ -206,6 +212,7 @@ class Dialect:
     forced: bool = True
     forced_adaptive: bool = True
     sampling: Sampling = "all"
+    no_thinking: NoThinkingType | None = "disabled"
     strict_tools: bool = False
     system_in_place: bool = False
     anthropic_version: str | None = None
@@ -247,4 +254,5 @@ class Dialect:
             forced=known.forced,
             forced_adaptive=known.forced_adaptive,
             sampling=known.sampling,
+            no_thinking=known.no_thinking,
         )

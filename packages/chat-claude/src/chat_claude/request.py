@@ -100,7 +100,7 @@ def resolve_settings(
     thinking, effort = _choose_thinking(options, extras, dialect)
     fields: Json = {"max_tokens": _max_tokens(options, thinking, dialect)}
     if thinking is not None:
-        fields["thinking"] = thinking.to_wire()
+        fields["thinking"] = {"type": dialect.no_thinking} if isinstance(thinking, NoThinking) else thinking.to_wire()
     fields |= _sampling_fields(options, extras, thinking, dialect)
     limits = StrictLimits()
     output = _Output.of(structured_output, tools, dialect, limits)
@@ -142,6 +142,9 @@ def _choose_thinking(
         _check_budget(
             thinking, options, dialect, interleaved=any(beta.startswith(INTERLEAVED_PREFIX) for beta in betas)
         )
+    elif isinstance(thinking, NoThinking) and dialect.no_thinking is None:
+        msg = f"{dialect.model} always thinks: use reasoning='low' for the least thinking, or another model"
+        raise UnsupportedOptionError(msg)
     elif isinstance(thinking, AdaptiveThinking) and not dialect.adaptive:
         msg = f"{dialect.model} does not support adaptive thinking: use a budget, such as BudgetThinking(tokens=4096)"
         raise UnsupportedOptionError(msg)
