@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from chat_core import ChatBuilder, ChatOptions, Messages, ToolCollection
-from chat_core.events import Done, StructuredDelta
+from chat_core.events import Done, StructuredDelta, TextDelta
 from chat_core.messages import Text
 from chat_core.options import NamedTool
 from chat_core.provider import NO_TOOLS, OutputSchema, ToolDeclaration, ToolDeclarations
 from chat_core.testing import MockTransport
+from chat_core.transport import Event
 from chat_gemini import Dialect, GeminiBuilder, GeminiOptions
-from chat_gemini.codec import decode, encode
+from chat_gemini.codec import StreamDecoder, decode, encode
 from chat_gemini.output_tool import output_tool_name, with_output_tool
 
 OLD = replace(Dialect(model="gemini-2.5-flash"), schemas_with_tools=False)
@@ -96,10 +97,19 @@ def test_a_schema_is_not_sent_with_a_forced_call(choice: Any) -> None:
     assert [item["name"] for item in body["tools"][0]["functionDeclarations"]] == ["look_up"]
 
 
+def test_a_model_that_must_call_a_function_gets_an_output_tool() -> None:
+    forced = (GeminiOptions(function_mode="ANY", allowed_functions=("look_up",)),)
+    body = request_body(replace(OLD, schemas_with_tools=True), extras=forced)
+    assert "generationConfig" not in body
+    assert [item["name"] for item in body["tools"][0]["functionDeclarations"]] == ["look_up", "Weather"]
+    config = {"mode": "ANY", "allowedFunctionNames": ["look_up", "Weather"]}
+    assert body["toolConfig"] == {"functionCallingConfig": config}
+
+
 def test_the_output_tool_gets_a_name_that_no_tool_has() -> None:
     taken = with_output_tool(TOOLS, "Weather", OUTPUT)
-    assert output_tool_name(taken, OUTPUT, OLD) == "Weather_"
-    assert output_tool_name(taken, None, OLD) is None
+    assert output_tool_name(taken, OUTPUT, ChatOptions(), OLD) == "Weather_"
+    assert output_tool_name(taken, None, ChatOptions(), OLD) is None
 
 
 # --- Responses ------------------------------------------------------------------------------------------------
@@ -111,6 +121,52 @@ def test_a_call_of_the_output_tool_becomes_the_text_of_the_response() -> None:
     assert list(turn.parts) == [Text('{"city":"Rome"}')]
     assert turn.finish_reason == "stop"
     assert [tool.call.name for tool in decode(body, "gemini").tools] == ["Weather"]
+
+
+@pytest.mark.parametrize(
+    "text", [{"text": "Here it is."}, {"text": "Here it is.", "thoughtSignature": "c2ln"}], ids=["plain", "signed"]
+)
+@pytest.mark.parametrize("order", [1, -1], ids=["before", "after"])
+def test_text_beside_a_call_of_the_output_tool_is_no_part_of_the_output(text: dict[str, str], order: int) -> None:
+    body = json.dumps(response(*[text, call("Weather", city="Rome")][::order])).encode()
+    turn = decode(body, "gemini", output_tool="Weather")
+    assert turn.text == '{"city":"Rome"}'
+    messages = Messages.from_user("Hi")
+    messages.append("model", turn)
+    sent = json.loads(encode(messages.user("Go on."), TOOLS, ChatOptions(), OUTPUT, dialect=OLD))
+    assert sent["contents"][1]["parts"] == [text, {"text": '{"city":"Rome"}'}][::order]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("cut", range(5))
+async def test_text_beside_a_streamed_output_call_has_no_deltas_and_costs_no_correction(cut: int) -> None:
+    tools = ToolCollection()
+
+    @tools.tool
+    def look_up() -> str:
+        """Looks it up."""
+        return "30"
+
+    transport = MockTransport()
+    parts = [{"text": "Here"}, {"text": " it is."}, call("Weather", city="Rome", degrees=30), {"text": "Done."}]
+    pieces = [response(*parts[:cut], finish=""), response(*parts[cut:])]
+    transport.events(*[json.dumps(piece) for piece in pieces])
+    model = GeminiBuilder().with_model("gemini-2.5-flash").with_api_key("k").with_transport(transport).build()
+    chat = ChatBuilder().with_model(model).with_tools(tools).with_structured_output(Weather).build()
+    async with chat.stream(Messages.from_user("Weather in Rome?")) as stream:
+        events = [event async for event in stream]
+    deltas = [event.snapshot() for event in events if isinstance(event, StructuredDelta)]
+    values = [event.response.value for event in events if isinstance(event, Done)]
+    assert (deltas, values) == ([{"city": "Rome", "degrees": 30}], [Weather("Rome", 30)])
+    assert len(transport.requests) == 1
+
+
+def test_text_without_a_call_of_the_output_tool_is_the_text_of_the_response() -> None:
+    decoder = StreamDecoder("gemini", output_tool="Weather")
+    pieces = [response({"text": "I can"}, finish=""), response({"text": "not."}, finish=""), response()]
+    deltas = [decoder.feed([Event("message", json.dumps(piece).encode())]) for piece in pieces]
+    assert [[*batch] for batch in deltas] == [[], [], [TextDelta("I can"), TextDelta("not.")]]
+    assert decoder.close().text == "I cannot."
 
 
 @pytest.mark.anyio

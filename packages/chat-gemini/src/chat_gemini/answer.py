@@ -67,12 +67,13 @@ class Answer:
 
     A call that the server ran has no deltas if its result is in the same chunk. With `holds_calls`, its result may also
     follow in a later chunk: the deltas of calls are held back until other content or the end of the response follows.
-    A call of `output_tool` becomes a text with its arguments.
+    A call of `output_tool` becomes a text with its arguments. Other texts are then no part of the output: they become
+    provider parts, and have no deltas. Their deltas are held back until the end of the response.
     """
 
     __slots__ = (
-        "_audio", "_held", "_holds_calls", "_indexes", "_items", "_open_call", "_output_tool", "_provider",
-        "_server_runs", "_text_type", "_whole_body", "calls", "texts",
+        "_audio", "_held", "_held_texts", "_holds_calls", "_indexes", "_items", "_open_call", "_output_tool",
+        "_provider", "_server_runs", "_text_type", "_whole_body", "calls", "texts",
     )  # fmt: skip
 
     def __init__(
@@ -89,13 +90,14 @@ class Answer:
         self._open_call: Call | None = None
         self.calls: list[Call] = []
         self._held: list[tuple[Call, str, bool]] = []  # call, text of its delta, whether the delta is its first
+        self._held_texts: list[str] = []
         self._indexes: dict[Call, int] = {}
         self._server_runs = ServerRuns()
 
     @property
     def has_open_text(self) -> bool:
         """Whether the unfinished part is a text, so that the next piece of text may be appended to `texts`."""
-        return self._text_type is Text
+        return self._text_type is Text and self._output_tool is None
 
     def read(self, parts: list[Any], out: list[Delta]) -> None:
         """Add the `parts` of one chunk of the response, and append the resulting deltas to `out`.
@@ -125,9 +127,16 @@ class Answer:
             self._add_provider_part(part)
 
     @property
-    def has_held_calls(self) -> bool:
-        """Whether deltas of calls are held back."""
-        return bool(self._held)
+    def has_held_deltas(self) -> bool:
+        """Whether deltas of calls or texts are held back."""
+        return bool(self._held or self._held_texts)
+
+    def release_deltas(self, out: list[Delta]) -> None:
+        """Append the deltas that were held back to `out` at the end of the response."""
+        if not self._has_output:
+            out += [TextDelta(text) for text in self._held_texts]
+        self._held_texts.clear()
+        self.release_calls(out)
 
     def release_calls(self, out: list[Delta]) -> None:
         """Append the deltas that were held back to `out`, except those of calls that the server ran."""
@@ -158,7 +167,27 @@ class Answer:
         if unfinished is not None:
             items.append(unfinished)
         ran_on_server = self._server_runs.calls
-        return [self._call_part(item, item in ran_on_server) if isinstance(item, Call) else item for item in items]
+        parts = [self._call_part(item, item in ran_on_server) if isinstance(item, Call) else item for item in items]
+        if not self._has_output:
+            return parts
+        return [
+            self._text_beside_output(part) if part is item else part for part, item in zip(parts, items, strict=True)
+        ]
+
+    @property
+    def _has_output(self) -> bool:
+        """Whether the response contains structured output, as a call of the output tool."""
+        return self._output_tool is not None and any(call.name == self._output_tool for call in self.calls)
+
+    def _text_beside_output(self, part: Part) -> Part:
+        """Return a text as a provider part, which is sent back to the model, and any other part unchanged."""
+        if not isinstance(part, Text):
+            return part
+        data = mapping(part.opaque.data if part.opaque is not None else None)
+        wire: Json = {"text": part.text, **mapping(data.get("part"))}
+        if SIGNATURE in data:
+            wire[SIGNATURE] = data[SIGNATURE]
+        return ProviderPart(self._provider, "text", wire)
 
     def _call_part(self, call: Call, ran_on_server: bool) -> Part:  # noqa: FBT001 - private
         """Return the call as a tool call to run, or as a `ProviderPart` if the server already ran it."""
@@ -194,7 +223,9 @@ class Answer:
         """Add the text or thinking in `value`, a field of `part`, and append deltas to `out`. `path` is for errors."""
         text = require_text(value, f"{path}.text")
         kind = Reasoning if part.get("thought") else Text
-        if text:
+        if text and kind is Text and self._output_tool is not None:
+            self._held_texts.append(text)
+        elif text:
             out.append(TextDelta(text) if kind is Text else ReasoningDelta(text))
         if part.get(SIGNATURE) or part.keys() - DESCRIPTIVE_FIELDS - {"text"}:
             self._finish_part()

@@ -154,7 +154,7 @@ class GeminiProvider(_Client):
             ChatError: the request failed. The error contains the usage that the API reported, if any.
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect)
-        output_tool = output_tool_name(tools, structured_output, self._dialect)
+        output_tool = output_tool_name(tools, structured_output, options, self._dialect)
         read = partial(decode, provider=self._dialect.provider, output_tool=output_tool)
         return await self._send_and_decode("generateContent", body, options, read)
 
@@ -181,7 +181,7 @@ class GeminiProvider(_Client):
         decoder = StreamDecoder(
             self._dialect.provider,
             holds_calls=self._declares_servers(options),
-            output_tool=output_tool_name(tools, structured_output, self._dialect),
+            output_tool=output_tool_name(tools, structured_output, options, self._dialect),
         )
         async with self.open_stream(request, decoder) as stream:
             yield stream
@@ -233,7 +233,7 @@ class GeminiProvider(_Client):
             msg = f"{self._dialect.provider}: batches are only supported on the Gemini API"
             raise UnsupportedOptionError(msg)
         body = encode(messages, tools, options, structured_output, dialect=self._dialect)
-        output_tool = output_tool_name(tools, structured_output, self._dialect)
+        output_tool = output_tool_name(tools, structured_output, options, self._dialect)
         return BatchRequest(body, {} if output_tool is None else {OUTPUT_TOOL: output_tool})
 
     async def submit_batch(self, requests: Sequence[BatchRequest], *, name: str) -> Batch:

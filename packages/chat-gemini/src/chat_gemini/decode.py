@@ -197,7 +197,7 @@ class StreamDecoder(EventDecoder):
         if len(candidate) > ("content" in candidate) + ("index" in candidate):
             self._read_candidate_end(candidate)
             if self._finish_reason is not None:
-                self._answer.release_calls(out)
+                self._answer.release_deltas(out)
 
     def _add_alternative(self, candidate: Any) -> None:  # noqa: ANN401 - JSON
         """Store the parts of an alternative response, whose calls never run, for the metadata."""
@@ -227,7 +227,7 @@ class StreamDecoder(EventDecoder):
         before = len(out)
         self._answer.read(require_list(parts, "parts"), out)
         # Output after a finish reason shows that the response was not complete.
-        if len(out) > before or self._answer.has_held_calls:
+        if len(out) > before or self._answer.has_held_deltas:
             self._finish_reason = None
         self._has_open_text = not self._whole_body and self._answer.has_open_text
 

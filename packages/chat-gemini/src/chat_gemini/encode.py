@@ -94,7 +94,7 @@ def encode(
     tools = tools.declared
     extras = options.extra(GeminiOptions, dialect.provider)
     declarations = tools
-    output_tool = output_tool_name(tools, structured_output, dialect)
+    output_tool = output_tool_name(tools, structured_output, options, dialect)
     if output_tool is not None and structured_output is not None:
         declarations = with_output_tool(tools, output_tool, structured_output)
         structured_output = None
