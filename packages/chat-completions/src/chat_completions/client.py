@@ -27,6 +27,7 @@ from chat_completions.codec import (
     is_last,
     requested_encoding,
 )
+from chat_completions.encode import asks_in_prompt
 from chat_completions.errors import ErrorPatterns, error_from_response, error_without_response
 from chat_completions.options import CompletionsOptions, Dialect
 
@@ -82,7 +83,11 @@ class _Provider(TransportProvider):
             ChatError: the request failed. The error contains the usage that the server reported, if any.
         """
         body = self.encode_request(messages, tools, options, structured_output)
-        return await self._send_and_decode("/chat/completions", body, options, self.decode_response)
+        if not asks_in_prompt(tools, options, structured_output, self._dialect):
+            return await self._send_and_decode("/chat/completions", body, options, self.decode_response)
+        reasons = self._dialect.finish_reasons
+        read = partial(decode, provider=self._dialect.provider, finish_reasons=reasons, fenced=True)
+        return await self._send_and_decode("/chat/completions", body, options, read)
 
     def encode_request(
         self,
@@ -133,7 +138,11 @@ class _Provider(TransportProvider):
         """
         body = encode(messages, tools, options, structured_output, dialect=self._dialect, stream=True)
         request = self.endpoint.request("/chat/completions", body, options.timeout, stream=True, is_last=is_last)
-        decoder = StreamDecoder(self._dialect.provider, finish_reasons=self._dialect.finish_reasons)
+        decoder = StreamDecoder(
+            self._dialect.provider,
+            finish_reasons=self._dialect.finish_reasons,
+            fenced=asks_in_prompt(tools, options, structured_output, self._dialect),
+        )
         async with self.open_stream(request, decoder) as stream:
             yield stream
 

@@ -11,11 +11,12 @@ delta that only contains text bypasses the table of fields.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeAlias, final
 
 from chat_core.errors import ChatError
 from chat_core.events import TextDelta
-from chat_core.messages import FinishReason, Turn
+from chat_core.messages import FinishReason, Text, Turn
 from chat_core.provider import Delta
 from chat_core.transport.values import Event
 from chat_core.usage import new_metadata
@@ -39,6 +40,9 @@ DONE: Final = b"[DONE]"
 
 MIN_CHUNK_LENGTH: Final = 16
 """The minimum length of a JSON chunk. Shorter data is `[DONE]` or empty, possibly with whitespace."""
+
+FENCE_LENGTH: Final = 6
+"""The length of the two marks of a code fence."""
 
 FIRST_INDICES: Final = (0, None, "0")
 """Values of `index` in the choice that is decoded. Other choices are alternative responses, stored in the metadata."""
@@ -103,19 +107,20 @@ def is_last(event: Event, /) -> bool:
     return len(data) < MIN_CHUNK_LENGTH and data.strip() == DONE
 
 
-def decode(body: bytes, provider: str, *, finish_reasons: FinishReasons = ()) -> Turn:
+def decode(body: bytes, provider: str, *, finish_reasons: FinishReasons = (), fenced: bool = False) -> Turn:
     """Decode the body of a complete response and return the model's turn.
 
     Args:
         body: the response body as received.
         provider: the provider name, for the metadata and error messages.
         finish_reasons: meanings of server-specific finish reasons, from `Dialect.finish_reasons`.
+        fenced: whether a Markdown code fence around the text is removed.
 
     Raises:
         InvalidResponseError: the body is not a chat completion.
         ProviderError: the body contains an error object.
     """
-    return StreamDecoder(provider, whole=True, finish_reasons=finish_reasons).read(body)
+    return StreamDecoder(provider, whole=True, finish_reasons=finish_reasons, fenced=fenced).read(body)
 
 
 @final
@@ -126,6 +131,7 @@ class StreamDecoder(EventDecoder):
         provider: name of the provider, for metadata and error messages.
         whole: whether the response is a complete body, not a stream.
         finish_reasons: meanings of server-specific finish reasons, from `Dialect.finish_reasons`.
+        fenced: whether a Markdown code fence around the text is removed. Deltas contain the fence.
     """
 
     __slots__ = (
@@ -134,6 +140,7 @@ class StreamDecoder(EventDecoder):
         "_answer",
         "_extra",
         "_fast_path",
+        "_fenced",
         "_finish",
         "_finish_reasons",
         "_has_id_and_model",
@@ -150,11 +157,14 @@ class StreamDecoder(EventDecoder):
 
     TERMINATOR: ClassVar[str] = "`[DONE]` or a finish reason"
 
-    def __init__(self, provider: str, *, whole: bool = False, finish_reasons: FinishReasons = ()) -> None:
+    def __init__(
+        self, provider: str, *, whole: bool = False, finish_reasons: FinishReasons = (), fenced: bool = False
+    ) -> None:
         super().__init__(provider)
         reasons: dict[str, FinishReason] = {**FINISH, **dict(finish_reasons)} if finish_reasons else FINISH
         self._finish_reasons = reasons
         self._whole = whole
+        self._fenced = fenced
         self._message_field = "message" if whole else "delta"
         self._answer = Answer(provider, whole=whole)
         self._texts = self._answer.texts
@@ -373,6 +383,10 @@ class StreamDecoder(EventDecoder):
     def partial(self) -> Turn:
         """Return a turn with everything received so far."""
         parts = self._answer.parts()
+        if self._fenced:
+            parts = [
+                replace(part, text=_without_fence(part.text)) if isinstance(part, Text) else part for part in parts
+            ]
         has_calls = bool(self._answer.calls)
         finish: FinishReason = "other"
         if self._finish is not None:
@@ -405,6 +419,15 @@ class StreamDecoder(EventDecoder):
         if is_list(chunk) and (error := find_error(chunk)) is not None:
             return error_from_object(error, self.provider)
         return self.wrong_shape(wrong_path(chunk, self._message_field))
+
+
+def _without_fence(text: str) -> str:
+    """Return the document in a Markdown code fence such as ```` ```json ````, or `text` if it does not have one."""
+    fenced = text.strip()
+    if not (fenced.startswith("```") and fenced.endswith("```") and len(fenced) >= FENCE_LENGTH):
+        return text
+    inner = fenced[3:-3]
+    return (inner[4:] if inner[:4].lower() == "json" else inner).strip()
 
 
 def wrong_path(chunk: object, piece: str) -> str | None:

@@ -70,7 +70,7 @@ def encode(
     options.refuse(dialect.provider, *dialect.refuses, *(() if dialect.top_k else ("top_k",)))
     if tools and (extras is None or not extras.tools):
         tools.require_choice(options.tool_choice)
-    formatted = structured_output if dialect.structured_with_tools or not declared else None
+    formatted = None if asks_in_prompt(tools, options, structured_output, dialect) else structured_output
     described = structured_output if formatted is None or dialect.structured == "json_object" else None
     other_fields = _option_fields(options, extras, formatted, dialect, stream=stream, tools=bool(declared))
     pieces = [b'{"model":', dump_bytes(dialect.model), b","] if dialect.model else [b"{"]
@@ -87,6 +87,23 @@ def encode(
     else:
         pieces.append(b"}")
     return b"".join(pieces)
+
+
+def asks_in_prompt(
+    tools: ToolDeclarations, options: ChatOptions, output: OutputSchema | None, dialect: Dialect
+) -> bool:
+    """Return whether a request asks for structured output only in a message, so that the server does not enforce it.
+
+    Args:
+        tools: the tools that are declared to the model.
+        options: settings of the request, such as `temperature`.
+        output: the schema of the output, if the response is structured.
+        dialect: the request format of the server.
+    """
+    if output is None or dialect.structured_with_tools:
+        return False
+    extras = options.extra(CompletionsOptions, dialect.provider)
+    return bool(tools.declared or (extras is not None and extras.tools))
 
 
 def _encode_schema_instruction(output: OutputSchema | None, dialect: Dialect) -> Sequence[bytes]:
