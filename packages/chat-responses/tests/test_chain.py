@@ -209,6 +209,18 @@ def in_conversation() -> Messages:
     return messages
 
 
+def test_the_server_gets_the_output_of_a_call_with_the_id_that_it_sent() -> None:
+    messages = Messages.from_user("Hi")
+    for name in ("resp_1", "resp_2"):
+        tool = Tool(FunctionCall("f"), call_id="call_1")
+        messages.append("model", Turn([tool], metadata=received(name=name).metadata))
+        tool.start()
+        tool.complete("ok")
+    assert messages.turns[-1][1].tools[0].id != "call_1"
+    items = json.loads(composed(messages, PLAIN, IN_CONVERSATION).body)["input"]
+    assert items == [{"type": "function_call_output", "call_id": "call_1", "output": "ok"}]
+
+
 def test_a_history_without_the_last_response_of_the_conversation_is_refused() -> None:
     rewound = in_conversation().rewind(3).user("Why?")
     summarized = in_conversation().summarize("They greeted.", 4)

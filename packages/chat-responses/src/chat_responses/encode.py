@@ -297,7 +297,7 @@ def _encode_after(history: tuple[Encoded, ...], index: int | None, dialect: Resp
     """
     if index is None:
         return b",".join([items for _, _, items in history if items])
-    outputs = [dump_checked(item) for item in call_outputs(history[index][1], dialect)]
+    outputs = [dump_checked(item) for item in call_outputs(history[index][1], dialect, stored=True)]
     return b",".join([*outputs, *[items for _, _, items in history[index + 1 :] if items]])
 
 

@@ -145,14 +145,18 @@ def model_items(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
     return items.build()
 
 
-def call_outputs(turn: Turn, dialect: ResponsesDialect) -> list[Json]:
+def call_outputs(turn: Turn, dialect: ResponsesDialect, *, stored: bool = False) -> list[Json]:
     """Return request items with the outputs of a model turn's tool calls, in the order of the calls.
 
     Args:
         turn: the model turn with the resolved calls.
         dialect: settings of the provider.
+        stored: whether the server has the calls, and knows each by the id that it sent. `Messages` replace an id that
+            an earlier call has.
     """
     ids = wire_ids(turn, dialect)
+    if stored:
+        ids = [tool.call_id or id_ for tool, id_ in zip(turn.tools, ids, strict=True)]
     return [
         item for tool, call_id in zip(turn.tools, ids, strict=True) for item in _call_outputs(tool, call_id, dialect)
     ]
