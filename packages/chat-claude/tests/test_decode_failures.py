@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from chat_claude.decode import StreamDecoder, decode
-from chat_core.errors import ChatError, InvalidResponseError, OverloadedError, RateLimitedError
+from chat_core.errors import ChatError, InvalidResponseError, OverloadedError, RateLimitedError, StreamTruncatedError
 from chat_core.events import TextDelta
 from chat_core.messages import Turn
 from chat_core.transport import Event
@@ -59,6 +59,20 @@ def whole(**fields: Any) -> Turn:
 
 def error_event(kind: str, message: str = "no") -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
+
+
+def test_a_response_that_begins_again_is_truncated() -> None:
+    call = [begin({"type": "tool_use", "id": "a", "name": "pay", "input": {}}), end()]
+    finish: list[dict[str, Any]] = [
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        {"type": "message_stop"},
+    ]
+    error = failure(START, *call, START, *call, *finish)
+    assert isinstance(error, StreamTruncatedError)
+    assert "1 call was not run" in str(error)
+    decoder = StreamDecoder(P)
+    decoder.feed([event(chunk) for chunk in (START, START, *call, *finish)])
+    assert [tool.call_id for tool in decoder.close().tools] == ["a"]
 
 
 def test_an_error_event_raises_its_class_after_the_received_deltas() -> None:

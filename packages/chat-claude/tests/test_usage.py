@@ -21,6 +21,7 @@ def test_cached_tokens_are_included_in_the_input_tokens() -> None:
 
 def test_missing_and_invalid_token_counts_are_ignored() -> None:
     assert read_usage(None) == Usage()
+    assert read_usage({"input_tokens": 10**400, "output_tokens": 1e300}) == Usage()
     assert read_usage({"input_tokens": None, "output_tokens": "7", "output_tokens_details": []}) == Usage()
 
 

@@ -93,6 +93,17 @@ def test_calls_that_a_stream_repeats_in_fragments_run_once(cut: int) -> None:
     assert [(tool.call_id, tool.name, tool.call.arguments) for tool in found] == [("a", "f", {"x": 1}), ("b", "g", {})]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("text", ['{"x":1}', '{"x": 1}'])
+def test_a_call_that_is_also_in_the_older_field_runs_once(text: str, whole: bool) -> None:
+    older = {"function_call": {"name": "f", "arguments": text}}
+    newer = calls(call(0, "a", "f", '{"x":1}'), call(1, "b", "g", "{}"))
+    for message in (older | newer, newer | older):
+        assert [tool.call_id for tool in tools(message, whole=whole)] == ["a", "b"]
+    other = {"function_call": {"name": "f", "arguments": '{"x":2}'}}
+    assert [tool.call_id for tool in tools(newer | other, whole=whole)] == ["a", "b", None]
+
+
 def test_null_arguments_and_ids_are_read_as_missing() -> None:
     item = {"index": 0, "id": None, "function": {"name": "f", "arguments": None}}
     (tool,) = tools(calls(item))

@@ -200,7 +200,13 @@ class StreamDecoder(EventDecoder):
         """Handle `message_start`, the first event of a response: append the deltas in `chunk` to `out`.
 
         Some gateways send the whole message in this event.
+
+        Raises:
+            StreamTruncatedError: the response began again, for example because a gateway repeated its request. The
+                calls of both responses would run.
         """
+        if self._blocks:
+            raise self.truncated(self._calls)
         self._read_message(require_object(chunk.get("message"), "message"), out)
 
     def content_block_start(self, chunk: Json, out: list[Delta]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from chat_core.usage import Usage
-from chat_core.wire.shapes import Json, is_mapping, mapping
+from chat_core.wire.shapes import COUNT_LIMIT, Json, is_mapping, mapping
 
 EXTRA_FIELDS: Final = (
     "server_tool_use", "service_tier", "cache_creation", "iterations", "speed", "inference_geo", "fallback_credit",
@@ -66,4 +66,4 @@ def _is_set(value: object) -> bool:
 
 def _token_count(value: object) -> int:
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return max(0, int(cast("float", value))) if whole else 0
+    return int(cast("float", value)) if whole and 0 <= cast("float", value) < COUNT_LIMIT else 0

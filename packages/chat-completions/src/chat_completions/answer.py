@@ -17,7 +17,7 @@ from chat_core.messages import File, Opaque, Part, ProviderPart, Reasoning, Stru
 from chat_core.provider import Delta
 from chat_core.wire.shapes import Json, WrongShapeError, is_list, is_object, require_list, require_object, require_text
 
-from chat_completions.calls import Call, Calls, wrong_call
+from chat_completions.calls import FUNCTION_CALL, Call, Calls, wrong_call
 
 MessageFields: TypeAlias = Mapping[str, Any]
 """The fields of a response message or of one of its deltas."""
@@ -327,7 +327,7 @@ class Answer:
         """Add the single tool call in the older `function_call` field."""
         function = require_object(value, "function_call")
         if function.get("name") or function.get("arguments"):
-            self._read_call({"index": "function_call"}, function, "", out)
+            self._read_call({"index": FUNCTION_CALL}, function, "", out)
 
     def _read_call(self, entry: Json, function: Json, kind: str, out: list[Delta], position: int | None = None) -> None:
         """Add a complete call, or a fragment of one.

@@ -17,6 +17,8 @@ from chat_core.json import loads
 from chat_core.messages import FunctionCall, Opaque, Tool
 from chat_core.wire.shapes import Json, WrongShapeError, is_object
 
+FUNCTION_CALL: Final = "function_call"
+"""The index of the call in the older message field of this name."""
 _STRUCTURE: Final = re.compile(r'["\\\\{}\[\]]')
 
 
@@ -164,12 +166,20 @@ class Calls:
         self._restarted: Call | None = None  # the complete call whose id and name the previous fragment repeated
 
     def distinct(self) -> list[Call]:
-        """Return the calls without those that a stream repeated. Complete responses repeat no calls."""
-        counts = Counter([call.id for call in self.found if call.id])
+        """Return the calls without repeated calls.
+
+        Complete responses repeat no calls in `tool_calls`. Some servers send a call in `function_call`, too.
+        """
+        found = self.found
+        if len(found) > 1 and (older := self._by_index.get(FUNCTION_CALL)) is not None:
+            others = [call for call in found if call is not older]
+            if any(_repeats_call(call, "", older.name, "".join(older.arguments) or "{}") for call in others):
+                found = others
+        counts = Counter([call.id for call in found if call.id])
         if self._whole or len(counts) == sum(counts.values()):
-            return self.found
+            return found
         first: dict[tuple[object, ...], Call] = {}
-        for call in self.found:
+        for call in found:
             shared = counts[call.id or ""] > 1
             first.setdefault((call.id, call.name, call.canonical_arguments()) if shared else (call,), call)
         return list(first.values())
