@@ -35,3 +35,9 @@ def test_retries_after_delivery_are_refused() -> None:
 def test_a_memory_needs_a_scope() -> None:
     with pytest.raises(UsageError, match="memory and memory_scope belong together"):
         AgentConfig(memory_scope=lambda context: context.owner)
+
+
+@pytest.mark.parametrize("size", [999, -1, 5.5, "5", True])
+def test_the_limit_of_results_must_be_a_whole_number(size: object) -> None:
+    with pytest.raises(UsageError, match="max_result_bytes must be"):
+        AgentConfig(max_result_bytes=cast("Any", size))

@@ -33,6 +33,9 @@ class AgentConfig:
         options: options of each model request.
         retry: how failed model requests are retried. A request is not retried after the first text of its response.
         tool_timeout: timeout in seconds of tools that declare none.
+        max_result_bytes: maximum size of the result or error of a tool, as text in UTF-8. A larger one is shortened to
+            its beginning and its end, as `ChatBuilder.with_max_result_bytes()` describes. `None` stores results as
+            they are.
         observers: observers of all runs.
         memory: memory whose notes the model receives before each new user message, as
             `ChatBuilder.with_memory()` describes. Delegated agents receive none. It needs `memory_scope`.
@@ -49,6 +52,7 @@ class AgentConfig:
     options: ChatOptions = field(default_factory=ChatOptions)
     retry: Retry = field(default_factory=Retry)
     tool_timeout: float | None = None
+    max_result_bytes: int | None = 100 * 1024
     observers: tuple[Observer, ...] = ()
     memory: RecallSource | None = None
     memory_scope: ScopeFunction | None = None
@@ -61,6 +65,8 @@ class AgentConfig:
         require_type("options", self.options, ChatOptions, "ChatOptions, such as ChatOptions(temperature=0)")
         require_type("retry", self.retry, Retry, "a Retry, such as Retry(3)")
         _require_timeout(self.tool_timeout)
+        if self.max_result_bytes is not None:
+            require_whole("max_result_bytes", self.max_result_bytes, 1_000)
         require_items("observers", self.observers, Observer, "a tuple of observers, such as (LoggingObserver(),)")
         if self.retry.after_delivery:
             msg = "retry=Retry(after_delivery=True) would repeat text that the front end already shows: leave it False"

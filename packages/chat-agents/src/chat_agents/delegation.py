@@ -113,7 +113,8 @@ class Delegation(Generic[PauseT_co]):
         parent_policy: policy for every call of every agent, in addition to all other policies. The most restrictive
             decision applies.
         max_depth: maximum nesting depth of delegations. With 1, agents cannot delegate.
-        max_result: maximum number of characters of a result that the model receives at once.
+        max_result: maximum number of characters of a result that the model receives at once. The limit of
+            `AgentConfig.max_result_bytes` applies, too.
         summarizer: model that summarizes longer results. If it is `None` or fails, longer results are shortened.
         max_summary: maximum number of characters of a summary.
         max_context: maximum number of characters of the context that a model can pass to an agent. The rest is cut off.

@@ -299,6 +299,8 @@ class AgentEngine:
             base = base.with_context(config.context)
         if config.tool_timeout is not None:
             base = base.with_tool_timeout(config.tool_timeout)
+        if config.max_result_bytes is not None:
+            base = base.with_max_result_bytes(config.max_result_bytes)
         for observer in config.observers:
             base = base.with_observer(observer)
         return base.with_interrupted(flow.interrupted())

@@ -82,6 +82,7 @@ _RUN_SETTINGS = {
     "max_calls": "with_max_calls",
     "concurrency": "with_tool_concurrency",
     "max_kept_data": "with_max_kept_data",
+    "max_result_bytes": "with_max_result_bytes",
     "tool_timeout": "with_tool_timeout",
     "now": "with_clock",
     "middleware": "with_middleware",
@@ -215,6 +216,15 @@ class _ChatConfigurable(_Configurable, Generic[PauseT_co]):
         """
         require_number(size, "with_max_kept_data()", least=0)
         return self._with_settings(max_kept_data=size)
+
+    def with_max_result_bytes(self, size: int) -> Self:
+        """Limit the result or error of each tool, as text in UTF-8. By default, results are stored as they are.
+
+        A larger result is shortened to its beginning and its end, with the number of omitted characters between them.
+        Control characters are removed, and a result nested more than 50 levels deep becomes the text of its JSON.
+        """
+        require_number(size, "with_max_result_bytes()", least=1_000)
+        return self._with_settings(max_result_bytes=size)
 
     def with_tool_timeout(self, seconds: float) -> Self:
         """Set the timeout in seconds of tools that declare none. By default, tools have no timeout.

@@ -51,6 +51,7 @@ class Settings:
         corrections: maximum number of invalid structured responses sent back to the model.
         concurrency: maximum number of tools that run at the same time.
         max_kept_data: maximum size of the kept data of one tool call, in bytes of JSON.
+        max_result_bytes: maximum size of the result of a tool as text in UTF-8; `None` for no limit.
         tool_timeout: timeout in seconds of tools that declare none; `None` for no timeout.
         retry: retry policy of provider calls.
         context: policy that chooses which part of a long conversation a request contains.
@@ -71,6 +72,7 @@ class Settings:
     corrections: int = 1
     concurrency: int = 8
     max_kept_data: int = MAX_KEPT_DATA
+    max_result_bytes: int | None = None
     tool_timeout: float | None = None
     retry: Retry = field(default_factory=Retry)
     context: ContextPolicy | None = None

@@ -388,7 +388,7 @@ class ToolPass(Generic[PauseT]):
         if context.inner is not None and isinstance(value, (InnerHalt, InnerPause)):
             # The type of the scope includes this pause; `run()` returns it as `object`.
             return self._suspend(tool, value)  # pyright: ignore[reportUnknownArgumentType] - see above
-        record_result(ready, value, self._plan.settings.max_kept_data)
+        record_result(ready, value, self._plan.settings)
         return None
 
     async def _call_with_timeout(self, ready: ReadyCall, context: ToolContext) -> object:
@@ -401,20 +401,20 @@ class ToolPass(Generic[PauseT]):
         Raises:
             Exception: an inner chat failed and has unresolved calls, or one of its writes failed.
         """
-        tool, definition = ready.tool, ready.definition
-        timeout = definition.timeout if definition.timeout is not None else self._plan.settings.tool_timeout
+        tool, definition, settings = ready.tool, ready.definition, self._plan.settings
+        timeout = definition.timeout if definition.timeout is not None else settings.tool_timeout
         try:
             if timeout is None or context.inner is not None:
                 return await self._call_tool(ready, context)
             with anyio.move_on_after(timeout):
                 return await self._call_tool(ready, context)
             ready.raised = TimeoutError()
-            fail_unresolved(tool, model_texts.timed_out(tool.name, timeout))
+            fail_unresolved(tool, model_texts.timed_out(tool.name, timeout), settings.max_result_bytes)
         except (Exception, SystemExit) as error:
             if self._checkpoint.is_failed_write(error) or has_unresolved_inside(tool):
                 raise
             ready.raised = error
-            fail_unresolved(tool, model_texts.raised(error))
+            fail_unresolved(tool, model_texts.raised(error), settings.max_result_bytes)
         return None
 
     async def _call_tool(self, ready: ReadyCall, context: ToolContext) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast, final
 
@@ -11,12 +12,16 @@ from pydantic_core import from_json, to_json, to_jsonable_python
 
 from chat_core import model_texts
 from chat_core.arguments import argument_error
-from chat_core.json import dump_bytes
+from chat_core.json import dump_bytes, dumps, is_deeper
 from chat_core.messages import Data, File, Text
 
 MAX_KEPT_DATA: Final = 64 * 1024
 """Default limit on the data that is stored with one call, in bytes of JSON."""
 
+_MAX_LIMITED_DEPTH: Final = 50
+"""Maximum nesting of a limited result that is sent as JSON. Providers may refuse a request with a deeper one."""
+_HEAD_PERCENT: Final = 65
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _BYTES = (bytes, bytearray, memoryview)
 _ARRAYS: tuple[type[Any], ...] = (list, tuple, set, frozenset)
 _OBJECTS: tuple[type[Any], ...] = (dict,)
@@ -172,3 +177,68 @@ def _contains_file(value: Any) -> bool:  # noqa: ANN401 - a tool may return anyt
         return any(_contains_file(item) for item in value)
     members = value if isinstance(value, _OBJECTS) else _fields_of_model(value)
     return any(_contains_file(item) for item in members.values())
+
+
+def limit_result(value: object, max_bytes: int | None) -> object:
+    """Return a converted result without control characters and within a limit of size.
+
+    A result that is too large, or nested more than 50 levels deep, becomes a text: its JSON, shortened if necessary.
+
+    Args:
+        value: the result, as JSON.
+        max_bytes: maximum size of the result as text in UTF-8, or `None` to return `value` unchanged.
+    """
+    if max_bytes is None:
+        return value
+    value = _remove_control_characters(value)
+    if isinstance(value, str):
+        return _shorten_text(value, max_bytes)
+    text = dumps(value)
+    shortened = _shorten_text(text, max_bytes)
+    return value if shortened == text and not is_deeper(value, _MAX_LIMITED_DEPTH) else shortened
+
+
+def limit_text(text: str, max_bytes: int | None) -> str:
+    """Return an error text without control characters and within a limit of size.
+
+    Args:
+        text: the text.
+        max_bytes: maximum size in UTF-8, or `None` to return `text` unchanged.
+    """
+    return text if max_bytes is None else _shorten_text(_CONTROL_CHARACTERS.sub("", text), max_bytes)
+
+
+def _remove_control_characters(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return JSON without control characters in its strings, except tabs and line ends."""
+    if isinstance(value, str):
+        return _CONTROL_CHARACTERS.sub("", value)
+    if isinstance(value, _ARRAYS):
+        return [_remove_control_characters(item) for item in value]
+    if isinstance(value, _OBJECTS):
+        return {_CONTROL_CHARACTERS.sub("", key): _remove_control_characters(item) for key, item in value.items()}
+    return value
+
+
+def _shorten_text(text: str, max_bytes: int) -> str:
+    """Return the beginning and the end of a text, with the number of omitted characters, if it is too large."""
+    if len(text) * 4 <= max_bytes:
+        return text
+    encoded = text.encode("utf-8", "surrogatepass")
+    if len(encoded) <= max_bytes:
+        return text
+    room = max(max_bytes - len(model_texts.elided("", len(text), "")), 0)
+    end = room * _HEAD_PERCENT // 100
+    start = len(encoded) - (room - end)
+    # A character at a cut is omitted as a whole.
+    while _continues_character(encoded, end):
+        end -= 1
+    while _continues_character(encoded, start):
+        start += 1
+    head, omitted, tail = [
+        part.decode("utf-8", "surrogatepass") for part in (encoded[:end], encoded[end:start], encoded[start:])
+    ]
+    return model_texts.elided(head, len(omitted), tail)
+
+
+def _continues_character(encoded: bytes, index: int) -> bool:
+    return index < len(encoded) and encoded[index] & 0xC0 == 0x80  # noqa: PLR2004 - the second or a later byte
