@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -62,6 +63,13 @@ DOCUMENTS = {
         usage={"turns": 2, "totals": TOKENS, "by_model": {"m": TOKENS}},
     ),
     "unknown fields": document(USER, theme="dark"),
+    "unknown fields of messages": document(
+        {**USER, "lang": "en", "text": None, "type": 5}, call(title="Find"),
+        {**result(), "ms": 3}, {**ASSISTANT, "model": {"name": "m"}}, call(thought_signature=None), result(),
+    ),
+    "a result of another name": document(USER, call(), {**result(), "name": "find_v2"}, ASSISTANT),
+    "results in another order": document(USER, call("a"), call("b"), result("b"), result("a"), ASSISTANT),
+    "a result after a message": document(USER, call("a"), USER, call("b"), result("b"), ASSISTANT, result("a")),
 }  # fmt: skip
 
 
@@ -82,6 +90,35 @@ async def test_an_imported_session_runs(name: str) -> None:
 
     assert events[-2:] == ["text found", "done answered"]
     assert len(provider.asked[0].turns) == len(session.messages.live_turns) - 2
+
+
+def test_results_in_any_order_are_exported_in_the_same_order() -> None:
+    draw = random.Random(3)
+    for _ in range(200):
+        names = [f"c{number}" for number in range(draw.randint(1, 6))]
+        later = draw.sample(names, len(names))
+        items: list[dict[str, object]] = [USER, *map(call, names)]
+        for name in later:
+            items.insert(draw.randint(items.index(call(name)) + 1, len(items)), result(name))
+        given = document(*items)
+
+        session = import_arche(json.dumps(given))
+
+        assert json.loads(export_arche(session)) == given
+        assert [tool.id for content in session.messages for tool in content.tools] == names
+
+
+async def test_messages_after_an_import_are_exported_after_its_results() -> None:
+    given = document(USER, call("a"), call("b"), result("b"), result("a"))
+    session = import_arche(json.dumps(given))
+    session.messages.rewind(2)  # the second call and its result
+    engine, _ = new_engine(call_find("P9"), "found")
+    await collect(engine, Desk(), session, "And P9?")
+
+    exported = json.loads(export_arche(session))["messages"]
+
+    ids = [item.get("id") or item.get("tool_call_id") for item in exported if item["kind"].startswith("tool")]
+    assert sorted(ids) == ["a", "a", "find_P9", "find_P9"]
 
 
 async def test_an_imported_session_can_be_stored() -> None:

@@ -1,13 +1,15 @@
 """Import and export of the session documents of arche and senno.
 
 Such a document has four kinds of messages: `user`, `assistant`, `tool_call` and `tool_result`. Documents written by
-arche are imported without loss, apart from nanoseconds. Exporting a session raises an error if the document format
+arche are imported without loss, apart from nanoseconds. A call is stored with its result, so models receive results in
+the order of the calls. The position of a result that follows later, and fields that this library does not know, are
+stored in the parts, and the export restores them. Exporting a session raises an error if the document format
 cannot express a part of the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, cast
 
 from chat_core import (
@@ -34,6 +36,11 @@ from chat_agents.usage import RESULT, SessionUsage
 _FIELDS: Final = frozenset({"id", "flow", "messages", "metadata", "usage", "created_at", "last_active"})
 _GEMINI: Final = "gemini"
 _SIGNATURE: Final = "thoughtSignature"
+_ARCHE: Final = "arche"
+"""Name of the stored field of a part that contains what only arche's document has: unknown fields and the order."""
+_TEXT_FIELDS: Final = frozenset({"kind", "content"})
+_CALL_FIELDS: Final = frozenset({"kind", "id", "name", "args"})
+_RESULT_FIELDS: Final = frozenset({"kind", "tool_call_id", "content"})
 _NOT_SENT: Final = (Reasoning, Summary, Rewind)
 """Parts that are omitted on export: reasoning, and records that change which turns a model receives."""
 
@@ -79,11 +86,11 @@ def _read_messages(value: object) -> Iterator[tuple[Role, Turn]]:
         path = f"messages[{index}]"
         match item.get("kind"):
             case "user":
-                yield "user", Turn([Text(read_text(item, "content", path, empty=True))])
+                yield "user", Turn([_read_message(item, path)])
             case "assistant":
-                yield "model", Turn([Text(read_text(item, "content", path, empty=True))], finish_reason="stop")
+                yield "model", Turn([_read_message(item, path)], finish_reason="stop")
             case "tool_call":
-                yield "model", Turn([_read_call(item, results.take(index), path)], finish_reason="tool_calls")
+                yield "model", Turn([_read_call(results, index, path)], finish_reason="tool_calls")
             case "tool_result":
                 results.require_call(index)
             case kind:
@@ -100,14 +107,14 @@ class _Results:
         ]
         self._taken: set[int] = set()
 
-    def take(self, index: int) -> str:
-        """Return the content of the first unused result after the call at `index`."""
+    def take(self, index: int) -> int:
+        """Return the index of the first unused result after the call at `index`."""
         call_id = read_text(self.items[index], "id", f"messages[{index}]", empty=True)
         for later in range(index + 1, len(self.items)):
             item = self.items[later]
             if item.get("kind") == "tool_result" and item.get("tool_call_id") == call_id and later not in self._taken:
                 self._taken.add(later)
-                return read_text(item, "content", f"messages[{later}]", empty=True)
+                return later
         msg = f"the document contains no result of the call {call_id!r}"
         raise InvalidDocumentError(msg, path=f"messages[{index}]")
 
@@ -122,11 +129,35 @@ class _Results:
             raise InvalidDocumentError(msg, path=f"messages[{index}]")
 
 
-def _read_call(item: Mapping[str, object], result: str, path: str) -> Tool:
-    signature = item.get("thought_signature")
+def _read_message(item: Mapping[str, object], path: str) -> Text:
+    kept = _fields_except(item, _TEXT_FIELDS)
+    return Text(read_text(item, "content", path, empty=True), extra={_ARCHE: kept} if kept else None)
+
+
+def _read_call(results: _Results, index: int, path: str) -> Tool:
+    call_item, result_index = results.items[index], results.take(index)
+    result_item = results.items[result_index]
+    signature = call_item.get("thought_signature")
     opaque = Opaque(_GEMINI, {_SIGNATURE: signature}) if isinstance(signature, str) else None
-    call = FunctionCall.parse(read_text(item, "name", path), dumps(item.get("args")), opaque=opaque)
-    return Tool(call, call_id=read_text(item, "id", path, empty=True) or None, status=Completed(result))
+    name = read_text(call_item, "name", path)
+    call = FunctionCall.parse(name, dumps(call_item.get("args")), opaque=opaque)
+    kept: dict[str, object] = {
+        "call": _fields_except(call_item, _CALL_FIELDS if opaque is None else {*_CALL_FIELDS, "thought_signature"}),
+        "result": _fields_except(
+            result_item, {*_RESULT_FIELDS, "name"} if result_item.get("name") == name else _RESULT_FIELDS
+        ),
+        "later": result_index - index - 1,
+    }
+    return Tool(
+        call,
+        call_id=read_text(call_item, "id", path, empty=True) or None,
+        status=Completed(read_text(result_item, "content", f"messages[{result_index}]", empty=True)),
+        extra={_ARCHE: {key: value for key, value in kept.items() if value}} if any(kept.values()) else None,
+    )
+
+
+def _fields_except(item: Mapping[str, object], known: Collection[str]) -> dict[str, object]:
+    return {key: value for key, value in item.items() if key not in known}
 
 
 def export_arche(session: AgentSession) -> str:
@@ -152,7 +183,7 @@ def export_arche(session: AgentSession) -> str:
     fields = {
         "id": session.id,
         "flow": session.flow,
-        "messages": [item for role, turn in messages.live_turns for item in _write_turn(role, turn)],
+        "messages": _in_order([item for role, turn in messages.live_turns for item in _write_turn(role, turn)]),
         "metadata": dict(session.state),
         "usage": session.usage.to_dict(),
         "created_at": session.created_at.isoformat(),
@@ -162,14 +193,37 @@ def export_arche(session: AgentSession) -> str:
     return dumps(fields)
 
 
-def _write_turn(role: Role, turn: Turn) -> Iterator[dict[str, object]]:
+def _in_order(items: Sequence[tuple[dict[str, object], int | None]]) -> list[dict[str, object]]:
+    """Return messages in the order of the document.
+
+    Args:
+        items: the messages. Each result follows its call, with the number of messages between them in the document.
+            Other messages have `None`.
+    """
+    ordered: list[dict[str, object]] = []
+    results: list[tuple[int, dict[str, object]]] = []
+    place = 0
+    for item, later in items:
+        if later is None:
+            place = len(ordered)
+            ordered.append(item)
+        else:
+            results.append((place + 1 + later, item))
+        while due := [entry for entry in results if entry[0] <= len(ordered)]:
+            results.remove(due[0])
+            ordered.append(due[0][1])
+    return ordered + [item for _, item in results]
+
+
+def _write_turn(role: Role, turn: Turn) -> Iterator[tuple[dict[str, object], int | None]]:
     if turn.extra and RESULT in turn.extra:
         msg = "arche's document cannot express the result of a background agent: it would become a message of the user"
         raise UsageError(msg)
     for part in turn.parts:
         match part:
             case Text(text) if role != "system":
-                yield {"kind": "user" if role == "user" else "assistant", "content": text}
+                kind = "user" if role == "user" else "assistant"
+                yield {"kind": kind, "content": text, **_kept_fields(part.extra, _TEXT_FIELDS)}, None
             case Tool():
                 yield from _write_call(part)
             case _ if not isinstance(part, _NOT_SENT):
@@ -180,7 +234,7 @@ def _write_turn(role: Role, turn: Turn) -> Iterator[dict[str, object]]:
                 pass
 
 
-def _write_call(tool: Tool) -> Iterator[dict[str, object]]:
+def _write_call(tool: Tool) -> Iterator[tuple[dict[str, object], int | None]]:
     if tool.result_files:
         msg = f"arche's document cannot express the files of the call {tool.id!r}: remove them first"
         raise UsageError(msg)
@@ -189,8 +243,19 @@ def _write_call(tool: Tool) -> Iterator[dict[str, object]]:
     opaque = tool.call.opaque
     if opaque is not None and opaque.provider == _GEMINI and _SIGNATURE in opaque.data:
         call["thought_signature"] = opaque.data[_SIGNATURE]
-    yield call
-    yield {"kind": "tool_result", "tool_call_id": id, "name": tool.name, "content": tool.result_text()}
+    kept = _kept_fields(tool.extra)
+    yield {**call, **_kept_fields(kept, _CALL_FIELDS, "call")}, None
+    result = {"kind": "tool_result", "tool_call_id": id, "name": tool.name, "content": tool.result_text()}
+    later = kept.get("later")
+    yield {**result, **_kept_fields(kept, _RESULT_FIELDS, "result")}, later if isinstance(later, int) else 0
+
+
+def _kept_fields(
+    extra: Mapping[str, object] | None, known: Collection[str] = (), name: str = _ARCHE
+) -> dict[str, object]:
+    """Return the fields that the import kept under a name, without fields that a message has anyway."""
+    kept = (extra or {}).get(name)
+    return _fields_except(cast("Mapping[str, object]", kept), known) if isinstance(kept, Mapping) else {}
 
 
 def _arguments_or_text(call: FunctionCall) -> object:
