@@ -60,6 +60,10 @@ def test_an_agent_file_requires_only_a_name_and_a_description(tmp_path: Path) ->
         ("---\nname: a\ndescription: d\nmodel: big\n---\n", r"clerk\.md:4: the model 'big' is not in models"),
         ("---\nname: a\ndescription: d\ntools: x,,y\n---\n", r"clerk\.md:4: tools must be names"),
         ("---\nname: a\ndescription: d\nmax_iterations: 0\n---\n", r"clerk\.md:4: max_iterations"),
+        (
+            f"---\nname: a\ndescription: d\nmax_iterations: {'9' * 5_000}\n---\n",
+            r"clerk\.md:4: max_iterations .* 9 digits",
+        ),
     ],
 )
 def test_an_invalid_agent_file_is_reported_with_its_line(tmp_path: Path, text: str, problem: str) -> None:

@@ -67,6 +67,7 @@ from chat_core.usage import Metadata, Usage
 
 WRONG: Any = 5
 TEXT: Any = "x"
+FLOAT: Any = 5.5
 NONE: Any = None
 BYTES: Any = b""
 EMPTY: Any = []
@@ -147,7 +148,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "offset must be a whole number": lambda: View(TEXT),
     "elided must be a collection of ids of tool calls, not 5": lambda: View(0, elided=WRONG),
     "elided must be a collection of ids of tool calls, not 'x'": lambda: View(0, elided=TEXT),
-    "result_characters must be a whole number, not 5.5": lambda: View(0, result_characters=HALF),
+    "result_characters must be a whole number of at least 0, not 5.5": lambda: View(0, result_characters=HALF),
     "offset must be a whole number of at least 0, such as one of view.boundaries(), not -1": lambda: View(-1),
     "offset must be a whole number of at least 0, such as one of view.boundaries(), not 'x'": lambda: (
         conversation().view().tokens_from(TEXT)
@@ -194,8 +195,13 @@ REFUSED: dict[str, Callable[[], object]] = {
     "strategy must be a function, not 5": lambda: Retry(strategy=WRONG),
     "jitter must be a function, not 5": lambda: Retry(jitter=WRONG),
     "messages of Window() must be a whole number of at least 1, not 'x'": lambda: Window(messages=TEXT),
-    "result_characters must be a whole number, not 'x'": lambda: Window(2, 1, result_characters=TEXT),
-    "Window must be created with numbers of tokens as at and keep, not 'x'": lambda: Window(TEXT, 1),
+    "result_characters must be a whole number of at least 0, not 'x'": lambda: Window(2, 1, result_characters=TEXT),
+    "result_characters must be at least 0, not -1": lambda: Window(2, 1, result_characters=-1),
+    "Window must be created with whole numbers of tokens as at and keep, not 'x'": lambda: Window(TEXT, 1),
+    "Window must be created with whole numbers of tokens as at and keep, not 5.5": lambda: Window(9, FLOAT),
+    "Summarize must be created with whole numbers of tokens as at and keep, not 5.5": lambda: Summarize(
+        MODEL, FLOAT, 1
+    ),
     "model must be a provider that can complete, not 5": lambda: Summarize(WRONG, 2, 1),
     "options must be ChatOptions, not 5": lambda: Summarize(MODEL, 2, 1, options=WRONG),
     "instructions must be a string, not 5": lambda: Summarize(MODEL, 2, 1, instructions=WRONG),
@@ -370,4 +376,4 @@ def test_arguments_of_the_documented_types_are_accepted(tmp_path: Path) -> None:
     assert tool.result_files == (file,)
     assert Turn(iter([Text("a")])).parts == (Text("a"),)
     assert Content("user", iter([Turn([])])).turns
-    assert (Window(2.5, 1.5), Summarize(MODEL, 2, 1).keep) == (Window(2.5, 1.5), 1)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - accepted at run time
+    assert (Window(2, 1).keep, Summarize(MODEL, 2, 1).keep) == (1, 1)

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from chat_core.errors import UsageError
-from chat_memory import Entity, Passage, SqliteMemory, Statement
+from chat_core.testing import ScriptedProvider
+from chat_memory import DocumentFilter, Entity, Passage, SqliteMemory, Statement
+from chat_memory.cached_embedder import CachedEmbedder
 from chat_memory.core_blocks import CoreBlocks
-from chat_memory.indexing import queue_idle
+from chat_memory.indexing import Indexer, queue_idle
 from chat_memory.model_extractor import ModelExtractor
+from chat_memory.owner_memory import OwnerMemory
 from chat_memory.recall import Recall
+from chat_memory.tools import memory_tools
+from chat_store import MemoryStore
 
 WRONG: Any = object()
+LIST: Any = []
+SCOPE: Any = str
+MEMORY: Any = SimpleNamespace(scope=str)
+EXTRACTOR: Any = SimpleNamespace(extract=str)
+STORE = MemoryStore()
+MODEL = ScriptedProvider()
 
 
 @pytest.fixture
@@ -50,6 +62,7 @@ async def memory(tmp_path: Path) -> AsyncIterator[SqliteMemory]:
         ("search_text", {"words": "a text"}),
         ("vectors", {"model": []}),
         ("drop_vectors", {"keep": []}),
+        ("drop_vectors", {"keep": -1}),
     ],
 )
 async def test_a_scope_refuses_wrong_arguments(memory: SqliteMemory, method: str, arguments: dict[str, object]) -> None:
@@ -81,6 +94,29 @@ CREATE: list[Callable[[], object]] = [
     lambda: CoreBlocks(WRONG, {"user": "The user."}, scope=WRONG, max_characters=WRONG),
     lambda: CoreBlocks(WRONG, {}, scope=WRONG),
     lambda: ModelExtractor(WRONG),
+    lambda: ModelExtractor(MODEL, name=WRONG),
+    lambda: ModelExtractor(MODEL, options=WRONG),
+    lambda: Recall(WRONG),
+    lambda: Recall(MEMORY, weights=WRONG),
+    lambda: Recall(MEMORY, words=WRONG),
+    lambda: Recall(SqliteMemory),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - a class on purpose
+    lambda: Indexer(WRONG, EXTRACTOR, scope=SCOPE),
+    lambda: Indexer(MEMORY, WRONG, scope=SCOPE),
+    lambda: Indexer(MEMORY, EXTRACTOR, scope=WRONG),
+    lambda: Indexer(MEMORY, EXTRACTOR, scope=SCOPE, recall=WRONG),
+    lambda: Indexer(MEMORY, EXTRACTOR, scope=SCOPE, chunk_characters=WRONG),
+    lambda: OwnerMemory(WRONG, STORE),
+    lambda: OwnerMemory(MEMORY, WRONG),
+    lambda: OwnerMemory(MEMORY, STORE, recall=WRONG),
+    lambda: memory_tools(WRONG, Recall(MEMORY), scope=SCOPE),
+    lambda: memory_tools(MEMORY, WRONG, scope=SCOPE),
+    lambda: memory_tools(MEMORY, Recall(MEMORY), scope=WRONG),
+    lambda: memory_tools(MEMORY, Recall(MEMORY), scope=SCOPE, source=WRONG),
+    lambda: CachedEmbedder(WRONG, "vectors.db"),
+    lambda: CachedEmbedder(MODEL, WRONG),
+    lambda: memory_tools(MEMORY, Recall(MEMORY), scope=SCOPE, source=LIST),
+    lambda: DocumentFilter(kinds=WRONG),
+    lambda: DocumentFilter(conversations=[WRONG]),
 ]
 
 

@@ -109,6 +109,8 @@ async def test_wrong_input_is_refused() -> None:
             await session.send_audio(b"123")
         with pytest.raises(UsageError, match=r"send_audio\(\) needs bytes in the format .*, not str"):
             await session.send_audio("123")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
+        with pytest.raises(UsageError, match="needs a string that is not empty, not ' '"):
+            await session.send_text(" ")
         with pytest.raises(UsageError, match="needs a string that is not empty, not ''"):
             await session.send_text("")
         with pytest.raises(UsageError, match=r"commit\(\) is for turn_detection"):
@@ -131,6 +133,12 @@ def test_limits_are_checked(options: dict[str, Any], message: str) -> None:
         connect(_model("http://127.0.0.1:1"), CHAT, Messages(), **options)
     with pytest.raises(UsageError, match="needs Messages or a Conversation, not 'hi'"):
         connect(_model("http://127.0.0.1:1"), CHAT, "hi")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - wrong on purpose
+
+
+def test_the_constructor_of_a_session_refuses_wrong_arguments() -> None:
+    wrong: Any = None
+    with pytest.raises(UsageError, match=r"target must be a SessionTarget; call connect\(\) instead, not None"):
+        RealtimeSession(wrong, wrong, wrong, wrong)
 
 
 def test_settings_of_models_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:

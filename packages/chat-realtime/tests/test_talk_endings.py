@@ -14,6 +14,7 @@ from chat_core import (
     FunctionCall,
     Messages,
     NetworkError,
+    Text,
     TextDelta,
     Tool,
     ToolResult,
@@ -283,6 +284,16 @@ async def test_a_tool_call_cannot_be_sent_as_input() -> None:
             await talk.send(Tool(FunctionCall("pay", {}, id="1")))
         with pytest.raises(UsageError, match="at least one part"):
             await talk.send()
+
+
+@pytest.mark.parametrize("parts", [("",), (" \n",), ("", Text(" "))])
+async def test_an_empty_message_is_refused_and_not_stored(parts: tuple[Text | str, ...]) -> None:
+    messages = Messages()
+    async with converse(chat_of(ScriptedStreams()), messages) as talk:
+        with pytest.raises(UsageError, match="a message that is not empty"):
+            await talk.send(*parts)
+        assert not talk.queued
+    assert not messages.contents
 
 
 async def test_wrong_use_of_a_talk_is_an_error() -> None:

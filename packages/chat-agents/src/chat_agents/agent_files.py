@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Never
 
 from chat_core import ChatProvider, UsageError
-from chat_core.arguments import require_type
+from chat_core.arguments import argument_error, require_type
 
 from chat_agents.delegation import Budget, SubAgent
 
 _FENCE: Final = "---"
+_MAX_DIGITS: Final = 9
 _FIELDS: Final = ("name", "description", "tools", "model", "max_iterations")
 
 
@@ -30,10 +32,17 @@ def read_agents(
         budget: limits of each delegation to one of these agents.
 
     Raises:
-        UsageError: a file is malformed or names an unknown model. The error message names the file and the line.
+        UsageError: there is no such folder, or a file is malformed or names an unknown model. The error message names
+            the file and the line.
         OSError: a file cannot be read.
     """
     require_type("folder", folder, Path, "a pathlib.Path of a folder, such as Path('agents')")
+    if models is not None:
+        require_type("models", models, Mapping, "a mapping of names to models, or None")
+    if budget is not None:
+        require_type("budget", budget, Budget, "a Budget, such as Budget(calls=20), or None")
+    if not folder.is_dir():
+        raise argument_error("folder", "the path of a folder that exists", str(folder))
     return [_read_agent(path, models or {}, budget or Budget()) for path in sorted(folder.glob("*.md"))]
 
 
@@ -100,8 +109,10 @@ def _read_names(path: Path, line: int, value: str) -> list[str]:
 
 
 def _read_count(path: Path, line: int, value: str) -> int:
-    if not value.isdecimal() or int(value) < 1:
-        raise _malformed_file_error(path, line, f"max_iterations must be a positive whole number, not {value!r}")
+    if not value.isdecimal() or len(value) > _MAX_DIGITS or int(value) < 1:
+        shown = reprlib.repr(value)
+        expected = f"a positive whole number of at most {_MAX_DIGITS} digits"
+        raise _malformed_file_error(path, line, f"max_iterations must be {expected}, not {shown}")
     return int(value)
 
 

@@ -19,7 +19,11 @@ def argument_error(name: str, expected: str, value: object) -> UsageError:
         expected: description of the allowed values, with an example.
         value: the value that was passed.
     """
-    return UsageError(f"{name} must be {expected}, not {reprlib.repr(value)}")
+    try:
+        shown = reprlib.repr(value)
+    except ValueError:  # an integer with more digits than Python converts to text
+        shown = f"a value of the type {type(value).__name__} that is too long to show"
+    return UsageError(f"{name} must be {expected}, not {shown}")
 
 
 def require_type(name: str, value: object, kind: type | tuple[type, ...], expected: str) -> None:

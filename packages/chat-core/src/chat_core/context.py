@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast, final
 
 from chat_core import model_texts
-from chat_core.arguments import argument_error, require_number, require_text, require_type
+from chat_core.arguments import argument_error, require_number, require_text, require_type, require_whole
 from chat_core.errors import ChatError, ContextLengthError, InvalidResponseError, UsageError
 from chat_core.json import dumps
 from chat_core.messages import File, Messages, Part, Role, Text, Tool, Turn, View
@@ -241,16 +241,15 @@ def _estimate_summary(text: str) -> int:
 
 def _require_limits(name: str, at: int, keep: int) -> None:
     for value in cast("tuple[object, object]", (at, keep)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise argument_error(name, "created with numbers of tokens as at and keep", value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise argument_error(name, "created with whole numbers of tokens as at and keep", value)
     if not 0 < keep <= at:
         msg = f"{name}(at={at}, keep={keep}): both must be positive, and keep at most as large as at"
         raise UsageError(msg)
 
 
 def _require_characters(number: object) -> None:
-    if type(number) is not int:
-        raise argument_error("result_characters", "a whole number", number)
+    require_whole("result_characters", number, 0)
 
 
 def _shorten_view(view: View, size: ContextSize, at: int, keep: int, characters: int) -> View | None:

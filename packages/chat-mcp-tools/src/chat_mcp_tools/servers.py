@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 from urllib.parse import urlsplit
 
+from chat_core.arguments import require_items, require_name, require_optional_text, require_path, require_text_fields
 from chat_core.errors import UsageError
 from mcp import StdioServerParameters, stdio_client
 from mcp.client import Transport
@@ -46,6 +47,13 @@ class StdioServer:
         if isinstance(self.args, str):
             msg = f"StdioServer() needs a list of arguments, such as [{self.args!r}], not {self.args!r}"
             raise UsageError(msg)
+        require_name("command", self.command)
+        require_items("args", self.args, str, "a list of strings, such as ['server.py']")
+        if self.env is not None:
+            require_text_fields("env", self.env)
+        if self.cwd is not None:
+            require_path("cwd", self.cwd)
+        require_optional_text(name=self.name)
 
     @property
     def label(self) -> str:
@@ -73,6 +81,9 @@ class HttpServer:
             # The message does not contain the value, which may hold a secret.
             msg = "HttpServer() needs the URL of an endpoint, http://host… or https://host…"
             raise UsageError(msg)
+        if self.headers is not None:
+            require_text_fields("headers", self.headers)
+        require_optional_text(name=self.name)
 
     @property
     def label(self) -> str:

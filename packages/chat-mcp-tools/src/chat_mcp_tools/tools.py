@@ -11,7 +11,7 @@ from typing import Any, cast, final
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 from chat_core import ToolCollection, ToolContext
-from chat_core.arguments import require_number, require_whole
+from chat_core.arguments import argument_error, require_text, require_type, require_whole
 from chat_core.errors import UsageError
 from mcp import types
 
@@ -70,10 +70,17 @@ async def mcp_tools(
     Raises:
         ServerUnavailableError: the server does not start, does not respond, or does not speak the protocol.
         UsageError: a tool has a schema that cannot be used; the message names the tool. Leave it out with `without`.
-            Or `max_retries` is not a whole number of at least 0.
+            Or an argument has a wrong type or is out of its range.
     """
     _require_server(server)
-    require_number("connect_timeout", connect_timeout)
+    require_text(prefix=prefix)
+    require_type("trusted", trusted, bool, "True or False")
+    _require_seconds("connect_timeout", connect_timeout)
+    if timeout is not None:
+        _require_seconds("timeout", timeout)
+    require_whole("max_pages", max_pages, 1)
+    require_whole("max_structured_bytes", max_structured_bytes, 0)
+    require_whole("max_response_bytes", max_response_bytes, 1)
     require_whole("max_retries", max_retries, 0)
     settings = _Settings(prefix, _parse_names(without), timeout, trusted, max_pages, max_structured_bytes)
     session = Session(server, max_response_bytes, max_retries)
@@ -154,6 +161,11 @@ def _parse_names(without: object) -> frozenset[str]:
         msg = f"without=... needs the names of tools, such as [{without!r}], not {without!r}"
         raise UsageError(msg)
     return frozenset(map(str, cast("Collection[object]", without)))
+
+
+def _require_seconds(name: str, seconds: object) -> None:
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds > 0:
+        raise argument_error(name, "a positive number of seconds, such as 30.0", seconds)
 
 
 def _require_server(server: object) -> None:

@@ -287,7 +287,9 @@ class Scope:
 
     async def drop_vectors(self, *, keep: str) -> int:
         """Implement `MemoryScope.drop_vectors()`."""
-        return await self._write_rows(lambda rows: rows.documents.drop_vectors(keep), require=_LOCK_SCOPE)
+        return await self._write_rows(
+            lambda rows: rows.documents.drop_vectors(require_text(keep, "keep")), require=_LOCK_SCOPE
+        )
 
     # --- Records -----------------------------------------------------------------------------------------------------
 

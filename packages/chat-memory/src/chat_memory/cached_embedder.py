@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Self, cast, final
 
 from chat_core import ChatOptions
+from chat_core.arguments import require_path, require_type
 from chat_core.concurrency import finish_in_thread
 from chat_core.errors import ChatError, UsageError
 from chat_core.json import dumps
@@ -53,6 +54,8 @@ class CachedEmbedder:
     def __init__(
         self, embedder: EmbeddingsProvider, path: str | os.PathLike[str], *, busy_seconds: float = 10.0
     ) -> None:
+        require_type("embedder", embedder, EmbeddingsProvider, "a provider with embed()")
+        require_path("path", path)
         if os.fspath(path) in ("", ":memory:"):
             msg = f"CachedEmbedder() requires the path of a file, not {path!r}: use a file in a temporary folder"
             raise UsageError(msg)

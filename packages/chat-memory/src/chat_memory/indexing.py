@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, cast
 from uuid import uuid4
 
-from chat_core.arguments import require_text, require_type
+from chat_core.arguments import argument_error, require_callable, require_text, require_type, require_whole
 from chat_core.clock import utc_now
 from chat_core.errors import ChatError, UsageError
 from chat_core.messages import Messages
@@ -46,7 +46,7 @@ from chat_memory.facts import (
     normalize,
 )
 from chat_memory.graph import Entity, Relation
-from chat_memory.memory import Memory, MemoryScope
+from chat_memory.memory import Memory, MemoryScope, require_memory
 from chat_memory.passages import Passage
 from chat_memory.recall import Recall
 from chat_memory.transcript import TranscriptTurn, read_turns, split_turns
@@ -222,6 +222,13 @@ class Indexer:
         recall: Recall | None = None,
         chunk_characters: int = 24_000,
     ) -> None:
+        require_memory(memory)
+        if not callable(getattr(extractor, "extract", None)):
+            raise argument_error("extractor", "an extractor, such as ModelExtractor(model)", extractor)
+        require_callable("scope", scope, "a function of a ConversationMeta, such as lambda meta: meta.owner")
+        if recall is not None:
+            require_type("recall", recall, Recall, "a Recall, or None")
+        require_whole("chunk_characters", chunk_characters, 1)
         self._memory = memory
         self._extractor = extractor
         self._scope = scope

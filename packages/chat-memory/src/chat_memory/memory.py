@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, Self
 
+from chat_core.arguments import argument_error
+
 from chat_memory.citations import Citation
 from chat_memory.facts import Fact, FactStatus, Outcome, Statement
 from chat_memory.graph import Entity, Graph, MemoryStats, Neighbor, Relation
@@ -437,3 +439,13 @@ class Memory(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *_: object) -> None: ...
+
+
+def require_memory(memory: object) -> None:
+    """Raise `UsageError` unless an argument is a memory.
+
+    Args:
+        memory: the value that was passed.
+    """
+    if isinstance(memory, type) or not callable(getattr(memory, "scope", None)):
+        raise argument_error("memory", "a memory, such as SqliteMemory('memory.db')", memory)

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Final, Literal, Never, NotRequired, TypeVar
 
 from chat_core import Chat, ChatBuilder
-from chat_core.arguments import require_type
+from chat_core.arguments import require_optional_text, require_type
 from chat_core.errors import InvalidRequestError, InvalidResponseError, UnsupportedOptionError
 from chat_core.messages import Messages
 from chat_core.model_texts import quote_data
@@ -83,6 +83,9 @@ class ModelExtractor:
         self, model: CompletionProvider, *, name: str | None = None, options: ChatOptions | None = None
     ) -> None:
         require_type("model", model, CompletionProvider, "a provider, such as openai(...)")
+        require_optional_text(name=name)
+        if options is not None:
+            require_type("options", options, ChatOptions, "ChatOptions, or None")
         self._name = model.metadata.model if name is None else name
         self._options = options
         self._extract_chat = ChatBuilder().with_model(model).with_structured_output(_Answer).build()

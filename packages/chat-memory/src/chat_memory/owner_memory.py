@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, TypeAlias, cast, final
 
+from chat_core.arguments import require_type
 from chat_core.clock import isoformat, utc_now
 from chat_core.errors import UsageError
 from chat_store import ConversationStore
@@ -17,7 +18,7 @@ from chat_store import ConversationStore
 from chat_memory.citations import UserCitation
 from chat_memory.facts import Candidate, Fact, FactStatus, Historical, Inserted, Outcome, Reinforced, Statement
 from chat_memory.forgetting import forget_with_notes
-from chat_memory.memory import Memory
+from chat_memory.memory import Memory, require_memory
 from chat_memory.recall import Match, Recall
 
 Json: TypeAlias = dict[str, object]
@@ -36,6 +37,10 @@ class OwnerMemory:
     """
 
     def __init__(self, memory: Memory, store: ConversationStore, *, recall: Recall | None = None) -> None:
+        require_memory(memory)
+        require_type("store", store, ConversationStore, "a store, such as SqliteStore('sessions.db')")
+        if recall is not None:
+            require_type("recall", recall, Recall, "a Recall, or None")
         self._memory = memory
         self._store = store
         self._recall = recall or Recall(memory)

@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
+from typing import cast
 
-from chat_core.arguments import require_type, require_whole
+from chat_core.arguments import argument_error, require_type, require_whole
 from chat_core.clock import to_utc
 from chat_core.errors import UsageError
 
@@ -93,9 +94,7 @@ class DocumentFilter:
 
     def __post_init__(self) -> None:
         for field in ("kinds", "conversations"):
-            if isinstance(getattr(self, field), str):
-                msg = f"{field} must be a collection of texts, not the text {getattr(self, field)!r}"
-                raise UsageError(msg)
+            _require_texts(field, getattr(self, field))
         for field in ("since", "until"):
             if (time := getattr(self, field)) is not None:
                 object.__setattr__(self, field, to_utc(time, field))
@@ -110,6 +109,20 @@ class DocumentFilter:
             and (self.since is None or (said is not None and said >= self.since))
             and (self.until is None or (said is not None and said < self.until))
         )
+
+
+def _require_texts(field: str, texts: object) -> None:
+    if texts is None:
+        return
+    if isinstance(texts, str):
+        msg = f"{field} must be a collection of texts, not the text {texts!r}"
+        raise UsageError(msg)
+    if not _are_texts(texts):
+        raise argument_error(field, "a collection of texts, or None", texts)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, Collection) and all(isinstance(text, str) for text in cast("Collection[object]", value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from chat_memory.cached_embedder import CachedEmbedder
 from chat_memory.confidence import effective_confidence
 from chat_memory.embedder import WordEmbedder
 from chat_memory.facts import Fact
-from chat_memory.memory import Memory
+from chat_memory.memory import Memory, require_memory
 from chat_memory.passages import Document, DocumentFilter
 from chat_memory.weights import Weights
 
@@ -115,12 +115,17 @@ class Recall:
         words: WordEmbedder | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
+        require_memory(memory)
         require_whole("max_scopes", max_scopes, 1)
         require_number("relative_gate", relative_gate)
         if embedder is not None:
             require_type("embedder", embedder, EmbeddingsProvider, "a provider with embed()")
         if where is not None:
             require_type("where", where, DocumentFilter, "a DocumentFilter")
+        if weights is not None:
+            require_type("weights", weights, Weights, "a Weights, such as Weights(graph=0)")
+        if words is not None:
+            require_type("words", words, WordEmbedder, "an object with embed_words(), such as LocalEmbedder()")
         if gate is not None:
             require_number("gate", gate)
         if gate is not None and not gate >= 0:

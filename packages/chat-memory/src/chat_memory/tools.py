@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, final
+from typing import Final, cast, final
 
 from chat_core import Recalled, RecalledNote, ToolCollection, ToolContext
+from chat_core.arguments import argument_error, require_callable, require_type
 from chat_core.errors import UsageError
 from chat_core.recall import ScopeFunction
 
 from chat_memory.errors import UnknownFactError
 from chat_memory.facts import SOURCE_CONFIDENCE, Candidate, Fact, Historical, Inserted, Outcome, Source, Statement
-from chat_memory.memory import Memory, MemoryScope
+from chat_memory.memory import Memory, MemoryScope, require_memory
 from chat_memory.recall import Recall
 
 LISTED_FACTS: Final = 50
@@ -33,6 +34,11 @@ def memory_tools(
             stronger source, so by default a model cannot overwrite what a user stated. Pass "stated" if a user approves
             each call.
     """
+    require_memory(memory)
+    require_type("recall", recall, Recall, "a Recall, such as Recall(memory)")
+    require_callable("scope", scope, "a function of the run's context, such as lambda context: context.owner")
+    if not isinstance(cast("object", source), str) or source not in SOURCE_CONFIDENCE:
+        raise argument_error("source", f"one of {', '.join(SOURCE_CONFIDENCE)}", source)
     tools = ToolCollection()
     calls = _MemoryCalls(memory, recall, scope, source)
     tools.tool(idempotent=True)(calls.remember)

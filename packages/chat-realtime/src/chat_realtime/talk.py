@@ -17,6 +17,7 @@ from chat_core import (
     Part,
     Paused,
     StreamingChat,
+    Text,
     Tool,
     Turn,
     Usage,
@@ -154,7 +155,7 @@ class Talk(Generic[OutT_co, PauseT_co]):
 
         Raises:
             TalkEndedError: the talk accepts no more input. The message was not queued.
-            UsageError: there are no parts, a part is a tool call, or the talk has not begun.
+            UsageError: there are no parts, all are empty texts, a part is a tool call, or the talk has not begun.
         """
         turn = _create_turn(parts)
         if not self._was_entered:
@@ -213,6 +214,9 @@ def _create_turn(parts: Sequence[Part | str]) -> Turn:
     content = Content.of("user", *parts)
     if not content.parts:
         msg = "send() needs at least one part, such as a text"
+        raise UsageError(msg)
+    if all(isinstance(part, Text) and not part.text.strip() for part in content.parts):
+        msg = "send() needs a message that is not empty, such as a text"
         raise UsageError(msg)
     if any(isinstance(part, Tool) for part in content.parts):
         msg = "send() does not accept tool calls: to complete a call, use talk.messages.tool(id).complete(result)"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, final
 
 from chat_core import model_texts
-from chat_core.arguments import argument_error
+from chat_core.arguments import argument_error, require_whole
 from chat_core.errors import UsageError
 from chat_core.messages.content import Part, Role, Turn
 from chat_core.messages.parts import Recalled, Rewind, Summary
@@ -62,8 +62,7 @@ class View:
         timeline: Timeline | None = None,
     ) -> None:
         _require_offset(offset)
-        if type(result_characters) is not int:
-            raise argument_error("result_characters", "a whole number", result_characters)
+        require_whole("result_characters", result_characters, 0)
         try:
             self.elided: frozenset[str] = frozenset(elided)
         except TypeError as error:

@@ -15,7 +15,7 @@ from chat_core import (
     Usage,
     UsageError,
 )
-from chat_core.arguments import require_number
+from chat_core.arguments import require_number, require_type
 from chat_core.engine.model_call import too_many_calls_error
 from chat_core.engine.tasks import RunTaskGroup
 from chat_core.wire.instructions import instruction_text
@@ -91,6 +91,8 @@ class RealtimeSession(Generic[PauseT_co]):
         clock: Callable[[], float],
     ) -> None:
         """Create the session. Applications call `connect()` instead."""
+        require_type("target", target, SessionTarget, "a SessionTarget; call connect() instead")
+        require_type("limits", limits, SessionLimits, "a SessionLimits; call connect() instead")
         self._model = model
         self._target = target
         self._limits = limits
@@ -238,7 +240,7 @@ class RealtimeSession(Generic[PauseT_co]):
             ChatError: the connection failed.
         """
         link = self._require_link("send_text")
-        if not isinstance(text, str) or not text:
+        if not isinstance(text, str) or not text.strip():
             msg = f"send_text() needs a string that is not empty, not {text!r}"
             raise UsageError(msg)
         await self.interrupt()
