@@ -73,13 +73,7 @@ async def mcp_tools(
             Or an argument has a wrong type or is out of its range.
     """
     _require_server(server)
-    require_text(prefix=prefix)
-    require_type("trusted", trusted, bool, "True or False")
     _require_seconds("connect_timeout", connect_timeout)
-    if timeout is not None:
-        _require_seconds("timeout", timeout)
-    require_whole("max_pages", max_pages, 1)
-    require_whole("max_structured_bytes", max_structured_bytes, 0)
     require_whole("max_response_bytes", max_response_bytes, 1)
     require_whole("max_retries", max_retries, 0)
     settings = _Settings(prefix, _parse_names(without), timeout, trusted, max_pages, max_structured_bytes)
@@ -115,6 +109,14 @@ class _Settings:
     trusted: bool
     max_pages: int
     max_structured_bytes: int
+
+    def __post_init__(self) -> None:
+        require_text(prefix=self.prefix)
+        require_type("trusted", self.trusted, bool, "True or False")
+        if self.timeout is not None:
+            _require_seconds("timeout", self.timeout)
+        require_whole("max_pages", self.max_pages, 1)
+        require_whole("max_structured_bytes", self.max_structured_bytes, 0)
 
 
 async def _collect_tools(session: Session, settings: _Settings) -> ToolCollection[McpAnnotations]:
