@@ -82,6 +82,7 @@ STORE_CALLS: list[tuple[str, Use, str]] = [
     ("apply no tools", lambda s: s.apply("a", 0, tools=None), "tools must be a list of Tool objects .* not None"),
     ("apply meta", lambda s: s.apply("a", meta={"owner": "x"}), "meta has the unknown keys 'owner': pass a dict with"),
     ("apply job", lambda s: s.apply("a", jobs=["b"]), "jobs must be a list of Job objects, .* not 'b'"),
+    ("apply known job", lambda s: s.apply("a", known_jobs=["b"]), "known_jobs must be a list of StoredJob .* not 'b'"),
     ("post text", lambda s: s.post("a", "x", key="k"), "turn must be a Turn, .* not 'x'"),
     ("post key", lambda s: s.post("a", TURN, key=5), "key must be a string, not 5"),
     ("post no key", lambda s: s.post("a", TURN, key=None), "key must be a string, not None"),

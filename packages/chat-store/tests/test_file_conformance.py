@@ -132,8 +132,9 @@ class Folder:
         tools: object = None,
         messages: object = None,
         revision: object = None,
+        known_jobs: object = None,
     ) -> None:
-        self._refuse(turns=turns, tools=tools, messages=messages, revision=revision)
+        self._refuse(turns=turns, tools=tools, messages=messages, revision=revision, known_jobs=known_jobs)
         async with self._stored(id) as conversation:
             await conversation.apply(meta=meta, jobs=jobs)
 

@@ -22,9 +22,21 @@ from chat_store.testing import SCENARIOS, StoreFactory, run
 
 
 class StoresChangesBeforeJobs(ManagedLog):
-    def apply(self, batch: Batch, meta: MetaChanges | None = None, jobs: Sequence[Job] = ()) -> None:
-        super().apply(Batch(0), meta, jobs)
+    def apply(
+        self,
+        batch: Batch,
+        meta: MetaChanges | None = None,
+        jobs: Sequence[Job] = (),
+        known_jobs: Sequence[StoredJob] | None = None,
+    ) -> None:
+        super().apply(Batch(0), meta, jobs, known_jobs)
         super().apply(batch)
+
+
+class AcceptsUnknownJobs(ManagedLog):
+    def _require_known(
+        self, transaction: WriteTransaction, jobs: Sequence[Job], known_jobs: Sequence[StoredJob]
+    ) -> None: ...
 
 
 class ClosesDuringRuns(ManagedLog):
@@ -152,6 +164,7 @@ class ReportsOwnReaders(MemoryBackend):
 ALL_WRONG: list[tuple[str, type[ManagedLog], type[MemoryBackend]]] = [
     ("a_job_is_stored_with_its_change_or_not_at_all", StoresChangesBeforeJobs, MemoryBackend),
     ("a_turn_is_stored_with_its_job", StoresChangesBeforeJobs, MemoryBackend),
+    ("a_job_beside_an_unknown_job_is_refused", AcceptsUnknownJobs, MemoryBackend),
     ("a_conversation_with_a_live_run_is_not_closed", ClosesDuringRuns, MemoryBackend),
     ("a_closed_conversation_is_only_read", RunsClosedConversations, MemoryBackend),
     ("posted_turns_are_applied_once_and_in_order", AppendsPostsAgain, MemoryBackend),

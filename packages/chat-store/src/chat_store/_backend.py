@@ -187,6 +187,10 @@ class WriteTransaction(ReadTransaction, Protocol):
         """Queue jobs for the conversation, except jobs whose kind and key are stored already."""
         ...
 
+    def list_job_names(self) -> list[tuple[str, str]]:
+        """Return the kinds and keys of the stored jobs of the conversation, in any order."""
+        ...
+
     def rewrite(self, head: Head, entries: Sequence[bytes], clean_job: Callable[[StoredJob], StoredJob]) -> None:
         """Replace the row, all entries and the jobs of the conversation, but not its waits. Delete its text deltas.
 

@@ -25,7 +25,7 @@ from chat_store._managed_log import ManagedLog
 from chat_store._replica import Replica, save_on_exit
 from chat_store._snapshots import apply_changes, load_messages, save_messages
 from chat_store.history import HistoryEntry
-from chat_store.jobs import Job
+from chat_store.jobs import Job, StoredJob
 from chat_store.meta import ConversationMeta, HistoryPosition, MetaChanges
 from chat_store.results import Snapshot
 from chat_store.store import OpenConversation
@@ -180,6 +180,7 @@ class BaseStore(ListStore):
         tools: Sequence[Tool] = (),
         meta: MetaChanges | None = None,
         jobs: Sequence[Job] = (),
+        known_jobs: Sequence[StoredJob] | None = None,
     ) -> None:
         """Change a conversation and queue jobs in one transaction, which stores either everything or nothing.
 
@@ -191,10 +192,11 @@ class BaseStore(ListStore):
             tools: changed tool calls of the snapshot. To change a call inside another call, pass the outermost call.
             meta: changes to the description.
             jobs: jobs to queue. A job whose kind and key are stored already is not changed.
+            known_jobs: jobs of the conversation that were read before. Other jobs of the kinds in `jobs` are conflicts.
 
         Raises:
-            ConflictError: another process decided or started a changed call, or added turns, or turns were added during
-                an active run. Nothing was written.
+            ConflictError: another process decided or started a changed call, or added turns, or jobs that are not in
+                `known_jobs`, or turns were added during an active run. Nothing was written.
             ConversationClosedError: turns or tools are given, and the conversation is closed. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the tools are not from this revision, or the revision does not exist.
@@ -202,9 +204,9 @@ class BaseStore(ListStore):
         if revision is not None:
             require_whole("revision", revision)
         require_turns(turns, tools)
-        require_changes(meta, jobs)
-        change = partial(apply_changes, self._create_log(id), revision, turns=turns, tools=tools, meta=meta, jobs=jobs)
-        await finish_in_thread(change)
+        require_changes(meta, jobs, known_jobs)
+        change = partial(apply_changes, self._create_log(id), revision, turns=turns, tools=tools, meta=meta)
+        await finish_in_thread(partial(change, jobs=jobs, known_jobs=known_jobs))
 
     async def post(self, id: str, turn: Turn, *, key: str) -> bool:
         """Store a turn that a run will append, such as user input that arrives while a run is active or calls wait.

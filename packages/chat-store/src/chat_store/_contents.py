@@ -14,7 +14,7 @@ from chat_core.messages.storable import find_turn_fault
 
 from chat_store._arguments import require_optional_text, require_text, require_whole, type_error
 from chat_store.deltas import ResponseDelta
-from chat_store.jobs import Job
+from chat_store.jobs import Job, StoredJob
 from chat_store.meta import ConversationMeta, HistoryPosition, MetaChanges
 
 T = TypeVar("T")
@@ -32,8 +32,8 @@ def require_messages(messages: object) -> None:
         raise type_error("messages", "chat_core.Messages, as in Messages.from_user('Hello.')", messages)
 
 
-def require_changes(meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
-    """Raise an error unless every database can store these description changes and jobs.
+def require_changes(meta: MetaChanges | None, jobs: Sequence[Job], known_jobs: object = None) -> None:
+    """Raise an error unless every database can store these description changes and jobs, and the known jobs are jobs.
 
     Raises:
         UsageError: a key or a value has the wrong type or cannot be stored, or the kind or the key of a job is empty.
@@ -46,6 +46,8 @@ def require_changes(meta: MetaChanges | None, jobs: Sequence[Job]) -> None:
             msg = f"a job needs a kind and a key that are not empty, not {job.kind!r} and {job.key!r}"
             raise UsageError(msg)
         _require_json("payload", job.payload)
+    if known_jobs is not None:
+        _require_items("known_jobs", known_jobs, "StoredJob objects, as jobs() returns them", StoredJob)
 
 
 def require_turns(turns: object, tools: object) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from chat_core.errors import InvalidDocumentError
+from chat_core.errors import ConflictError, InvalidDocumentError
 from chat_core.json import dump_bytes
 from chat_core.messages import Messages, Turn
 
@@ -17,7 +17,7 @@ from chat_store._redaction import Redaction
 from chat_store._store_log import NO_CHANGES, VERSION, StoreLog
 from chat_store.errors import ConversationExistsError
 from chat_store.history import HistoryEntry, needs_earlier_entries, parse_history
-from chat_store.jobs import Job
+from chat_store.jobs import Job, StoredJob
 from chat_store.meta import ConversationMeta, HistoryPosition, MetaChanges
 
 
@@ -71,18 +71,39 @@ class ManagedLog(StoreLog):
         entries = transaction.read_entries(after)
         return [self._parse_document(number, entry) for number, entry in enumerate(entries, after + 1)]
 
-    def apply(self, batch: Batch, meta: MetaChanges | None = None, jobs: Sequence[Job] = ()) -> None:
+    def apply(
+        self,
+        batch: Batch,
+        meta: MetaChanges | None = None,
+        jobs: Sequence[Job] = (),
+        known_jobs: Sequence[StoredJob] | None = None,
+    ) -> None:
         """Append a batch of changes, change the description and queue jobs, in one transaction.
 
         Raises:
-            ConflictError: an active run executes one of the tools, or another writer added turns. Nothing was written.
+            ConflictError: an active run executes one of the tools, or another writer added turns or jobs. Nothing was
+                written.
             ConversationClosedError: the conversation is closed, and the batch is not empty.
             StaleToolError: another writer changed a tool call of the batch. Nothing was written.
         """
         with self._open_write_transaction() as transaction:
+            if known_jobs is not None:
+                self._require_known(transaction, jobs, known_jobs)
             if batch:
                 self._save_batch(transaction, batch)
             self._write_description(transaction, meta, jobs)
+
+    def _require_known(
+        self, transaction: WriteTransaction, jobs: Sequence[Job], known_jobs: Sequence[StoredJob]
+    ) -> None:
+        kinds, known = {job.kind for job in jobs}, {(job.kind, job.key) for job in known_jobs}
+        for kind, key in transaction.list_job_names():
+            if kind in kinds and (kind, key) not in known:
+                msg = (
+                    f"another process queued the job {kind!r} ({key!r}) of the conversation {self._id!r}; nothing was "
+                    "written: call jobs() again"
+                )
+                raise ConflictError(msg)
 
     def close(self, jobs: Sequence[Job]) -> None:
         """Close the conversation and queue jobs, unless it is closed already.

@@ -22,6 +22,7 @@ _FIND = (
     "SELECT kind, name, state, moment, until, job, crc FROM chat_jobs WHERE kind = %s AND name = %s FOR NO KEY UPDATE"
 )
 _LOCK_ALL = "SELECT kind, name FROM chat_jobs WHERE conversation = %s ORDER BY kind, name FOR UPDATE"
+_NAMES = "SELECT kind, name FROM chat_jobs WHERE conversation = %s"
 _FIND_DUE = (
     "SELECT kind, name, state, moment, until, job, crc FROM chat_jobs WHERE state = 'queued' "
     "AND greatest(moment, until) <= %s AND kind = ANY(%s) ORDER BY moment, key LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"
@@ -53,6 +54,14 @@ class PostgresJobs:
         """
         for job in jobs:
             self._connection.execute(_INSERT, (conversation, *job_to_columns(job)))
+
+    def list_names(self, conversation: int | None) -> list[tuple[str, str]]:
+        """Return the kinds and keys of the jobs of a conversation.
+
+        Args:
+            conversation: the primary key of the conversation's row.
+        """
+        return self._connection.execute(_NAMES, (conversation,)).fetchall()
 
     def lock_all(self, conversation: int | None) -> list[tuple[str, str]]:
         """Lock the jobs of a conversation, and return their kinds and keys.

@@ -154,6 +154,9 @@ class PostgresTransaction:
     def add_jobs(self, jobs: Sequence[StoredJob]) -> None:
         PostgresJobs(self._connection).add(self._key, jobs)
 
+    def list_job_names(self) -> list[tuple[str, str]]:
+        return PostgresJobs(self._connection).list_names(self._key)
+
     def rewrite(self, head: Head, entries: Sequence[bytes], clean_job: Callable[[StoredJob], StoredJob]) -> None:
         self.write_head(head, is_change=True)
         self._connection.execute("DELETE FROM chat_entries WHERE conversation = %s", (self._key,))

@@ -14,7 +14,7 @@ from chat_store._managed_log import ManagedLog
 from chat_store._redaction import REDACTED
 from chat_store._replica import Replica
 from chat_store._store_log import StoreLog
-from chat_store.jobs import Job
+from chat_store.jobs import Job, StoredJob
 from chat_store.meta import MetaChanges
 
 
@@ -91,6 +91,7 @@ def apply_changes(
     tools: Sequence[Tool],
     meta: MetaChanges | None,
     jobs: Sequence[Job],
+    known_jobs: Sequence[StoredJob] | None,
 ) -> None:
     """Implement `ConversationStore.apply()`.
 
@@ -101,9 +102,10 @@ def apply_changes(
         tools: the changed outermost tools.
         meta: the changes of the description.
         jobs: the jobs to queue.
+        known_jobs: the jobs that the conversation may have, or None for any jobs.
 
     Raises:
-        ConflictError: another process changed one of the changed calls, or added turns. Nothing was written.
+        ConflictError: another process changed one of the changed calls, or added turns or jobs. Nothing was written.
         UsageError: the tools are not from the revision.
     """
     if revision is None and (turns or tools):
@@ -117,7 +119,7 @@ def apply_changes(
     changed = [change for tool in tools for change in collect_changes(tool, stamps[tool.id], (tool.id,))]
     added = [NewTurn.from_turn(role, turn) for role, turn in turns]
     try:
-        log.apply(Batch.of(len(base.turns), added, changed), meta, jobs)
+        log.apply(Batch.of(len(base.turns), added, changed), meta, jobs, known_jobs)
     except StaleToolError as stale:
         raise _stale_conflict(stale, revision) from None
 

@@ -22,6 +22,7 @@ _INSERT = (
 )
 _UPDATE = "UPDATE chat_jobs SET state = ?, moment = ?, until = ?, job = ?, crc = ? WHERE kind = ? AND name = ?"
 _FIND = f"SELECT {_COLUMNS} FROM chat_jobs WHERE kind = ? AND name = ?"  # noqa: S608 - our own names
+_NAMES = "SELECT kind, name FROM chat_jobs WHERE conversation = ?"
 _LIST = (
     f"SELECT moment, key, {_COLUMNS} FROM chat_jobs WHERE (:kind IS NULL OR kind = :kind) "  # noqa: S608 - our own names
     "AND (:conversation IS NULL OR conversation = (SELECT key FROM chat_conversations WHERE id = :conversation)) "
@@ -47,6 +48,14 @@ class SqliteJobs:
             jobs: the jobs to insert.
         """
         self._connection.executemany(_INSERT, [(conversation, *job_to_columns(job)) for job in jobs])
+
+    def list_names(self, conversation: int | None) -> list[tuple[str, str]]:
+        """Return the kinds and keys of the jobs of a conversation.
+
+        Args:
+            conversation: the primary key of the conversation's row.
+        """
+        return self._connection.execute(_NAMES, (conversation,)).fetchall()
 
     def rewrite(self, conversation: int | None, clean: Callable[[StoredJob], StoredJob]) -> None:
         """Replace the jobs of a conversation.

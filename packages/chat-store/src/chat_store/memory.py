@@ -77,8 +77,9 @@ class _Rows:
 class _Transaction:
     """A transaction that reads the rows at its start and collects the writes, which `MemoryBackend` then applies."""
 
-    def __init__(self, rows: _Rows | None) -> None:
+    def __init__(self, rows: _Rows | None, jobs: Mapping[tuple[str, str], StoredJob]) -> None:
         self.before = rows
+        self.stored_jobs = jobs
         self.after = rows and rows.head
         self.added: list[bytes] = []
         self.waits: dict[str, Sequence[Wait]] = {}
@@ -107,6 +108,10 @@ class _Transaction:
     def add_jobs(self, jobs: Sequence[StoredJob]) -> None:
         self.jobs += jobs
 
+    def list_job_names(self) -> list[tuple[str, str]]:
+        id = None if self.before is None else self.before.head.id
+        return [name for name, job in self.stored_jobs.items() if job.conversation == id]
+
     def rewrite(self, head: Head, entries: Sequence[bytes], clean_job: Callable[[StoredJob], StoredJob]) -> None:
         self.write_head(head, is_change=True)
         self.rewritten = list(entries)
@@ -132,13 +137,13 @@ class MemoryBackend:
     @contextmanager
     def read_transaction(self, id: str) -> Generator[ReadTransaction]:
         """Implement `Backend.read_transaction()`."""
-        yield _Transaction(self._all.get(id))
+        yield _Transaction(self._all.get(id), self._jobs)
 
     @contextmanager
     def write_transaction(self, id: str) -> Generator[WriteTransaction]:
         """Implement `Backend.write_transaction()`."""
         with self._writing:
-            transaction = _Transaction(self._all.get(id))
+            transaction = _Transaction(self._all.get(id), self._jobs)
             yield transaction
             self._commit(id, transaction)
         self._notifiers.notify()
@@ -149,7 +154,7 @@ class MemoryBackend:
         del is_shared  # the transaction locks all rows at once
         transactions: dict[str, _Transaction] = {}
         with self._writing:
-            yield lambda id: transactions.setdefault(id, _Transaction(self._all.get(id)))
+            yield lambda id: transactions.setdefault(id, _Transaction(self._all.get(id), self._jobs))
             for id, transaction in transactions.items():
                 self._commit(id, transaction)
 

@@ -34,8 +34,7 @@ class OpenConversation(Conversation, PostReceiver, Protocol):
     async def save(self) -> None:
         """Write the decisions and turns added to `messages`, and merge the writes of other processes.
 
-        Waiting calls may be decided while a run of another process is active. The run reads the decision with its next
-        write.
+        Waiting calls may be decided while a run of another process is active. Its next write reads the decision.
 
         Raises:
             ConflictError: another process decided or started a call that was decided on `messages`, or both `messages`
@@ -176,6 +175,7 @@ class ConversationStore(Protocol):
         tools: Sequence[Tool] = (),
         meta: MetaChanges | None = None,
         jobs: Sequence[Job] = (),
+        known_jobs: Sequence[StoredJob] | None = None,
     ) -> None:
         """Change a conversation and queue jobs in one transaction, which stores either everything or nothing.
 
@@ -187,10 +187,11 @@ class ConversationStore(Protocol):
             tools: changed tool calls of the snapshot. To change a call inside another call, pass the outermost call.
             meta: changes to the description.
             jobs: jobs to queue. A job whose kind and key are stored already is not changed.
+            known_jobs: jobs of the conversation that were read before. Other jobs of the kinds in `jobs` are conflicts.
 
         Raises:
-            ConflictError: another process decided or started a changed call, or added turns, or turns were added during
-                an active run. Nothing was written.
+            ConflictError: another process decided or started a changed call, or added turns, or jobs that are not in
+                `known_jobs`, or turns were added during an active run. Nothing was written.
             ConversationClosedError: turns or tools are given, and the conversation is closed. Nothing was written.
             UnknownConversationError: no conversation with this id is stored.
             UsageError: the tools are not from this revision, or the revision does not exist.

@@ -51,6 +51,28 @@ async def a_turn_is_stored_with_its_job(stores: Stores) -> None:
         require(await _job_keys(there) == ["2"], "the job of a refused turn is not queued")
 
 
+async def a_job_beside_an_unknown_job_is_refused(stores: Stores) -> None:
+    """`apply()` with known jobs stores nothing if another process has queued another job of the same kind."""
+    async with stores.open() as here, stores.open() as there:
+        name = await here.create(Messages.from_user("One."), jobs=[Job("run", "1"), Job("index", "1")])
+        await here.create(Messages.from_user("One."), id="other", jobs=[Job("run", "other")])
+        snapshot, known = await here.load(name), await here.jobs(conversation=name, kind="run")
+        await there.apply(name, jobs=[Job("run", "2")], known_jobs=known)
+        with refused(ConflictError, "apply() refuses a job beside an unknown job of its kind"):
+            turn = Turn([Text("Two.")])
+            await here.apply(name, snapshot.revision, turns=[("user", turn)], jobs=[Job("run", "3")], known_jobs=known)
+        require(len((await there.load(name)).messages[0].turns) == 1, "a refused apply() stores no turn")
+        with refused(ConflictError, "a stored job is an unknown job, too"):
+            await here.apply(name, jobs=[Job("run", "2")], known_jobs=known)
+        async with there.take_job("run"):
+            pass
+        known = await here.jobs(conversation=name, kind="run")
+        await here.apply(name, jobs=[Job("run", "4")], known_jobs=known)
+        await here.apply(name, jobs=[Job("index", "2")], known_jobs=await here.jobs(conversation=name, kind="index"))
+        keys = sorted([job.key for job in await there.jobs(conversation=name, kind="run")])
+        require(keys == ["1", "2", "4"], f"known jobs in any state are no conflict, not {keys}")
+
+
 async def a_job_is_queued_once(stores: Stores) -> None:
     """A job whose kind and key are stored already is not queued again, even if the stored job has ended."""
     async with stores.open() as here, stores.open() as there:
@@ -278,6 +300,7 @@ async def _job_keys(store: ConversationStore) -> list[str]:
 SCENARIOS = (
     a_job_is_stored_with_its_change_or_not_at_all,
     a_turn_is_stored_with_its_job,
+    a_job_beside_an_unknown_job_is_refused,
     a_job_is_queued_once,
     a_job_is_taken_by_one_worker,
     one_of_ten_workers_takes_a_job,
