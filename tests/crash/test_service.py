@@ -142,7 +142,7 @@ class Story:
             while (last := await self._follow(follower, run, seen)).name != "done":
                 if last.name == "error":
                     assert last.data["code"] in {"worker_lost", "internal"}, last
-                    await runs.resume((await runs.find(run.id)) or run)
+                    await runs.resume(await runs.of_session(run.session_id))
                 else:
                     await self._decide_until_resumed(context, runs, run)
             await self._check(context.store, run, seen)

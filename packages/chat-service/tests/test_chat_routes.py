@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 from chat_core import NetworkError
-from chat_core.approvals import only_role
+from chat_core.approvals import Principal, only_role
 from chat_service import ServiceSettings
-from chat_service.run_records import session_of
+from chat_service.run_records import RUN_JOB, run_of_part, session_of
+from chat_service.runs import MessageRequest, Runs
 from chat_store import MemoryStore
 from service_helpers import (
     ANA,
@@ -18,6 +21,7 @@ from service_helpers import (
     Client,
     SteppedModel,
     approve,
+    build_context,
     build_service,
     names,
     scripted,
@@ -322,6 +326,26 @@ async def test_a_cancelled_run_can_be_retried(store: MemoryStore) -> None:
 
     assert (retried.status, retried.json["state"], refused.status) == (202, "queued", 409)
     assert (text_of(events_again), events_again[-1].name) == ("One moment please.", "done")
+
+
+async def test_a_retry_at_the_same_time_as_a_message_is_refused(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, apply = Runs(build_context(store, ServiceSettings())), store.apply
+    async with serving(build_service(store, scripted(NetworkError("offline"), "Yes."))) as client:
+        await client.post("/api/v1/chat", {"message": "Hello."})
+        (job,) = await store.jobs(kind=RUN_JOB)
+
+        async def add_message_first(id: str, *arguments: Any, **options: Any) -> None:
+            monkeypatch.setattr(store, "apply", apply)
+            await others.start(MessageRequest(Principal("ana"), id, "Are you there?", ""))
+            await apply(id, *arguments, **options)
+
+        monkeypatch.setattr(store, "apply", add_message_first)
+        refused = await client.post(f"/api/v1/runs/{run_of_part(job.key)}/retry")
+        keys = [job.key for job in await store.jobs(kind=RUN_JOB)]
+
+    assert (refused.status, len(keys), len({run_of_part(key) for key in keys})) == (409, 2, 2)
 
 
 async def test_cancelling_a_paused_run_cancels_its_calls(store: MemoryStore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -23,7 +24,7 @@ from chat_service.client_runs import (
 )
 from chat_service.context import ServiceContext
 from chat_service.run_records import RunEnd
-from chat_service.runs import Runs
+from chat_service.runs import MessageRequest, Runs
 from chat_store import MemoryStore, Snapshot
 from chat_streams import AppliedInput, ClientInput, ClientInputError, Decider, PostedMessage, apply_input
 from service_helpers import build_context
@@ -69,6 +70,30 @@ async def test_a_message_during_a_run_is_refused(store: MemoryStore) -> None:
     with pytest.raises(ClientInputError, match="A run of this conversation is active") as refused:
         await client_runs.submit(ANA, SESSION, post(context, ("m-1", "Hello."), ("m-2", "And now?")))
     assert refused.value.status == 409
+
+
+async def test_a_retry_of_a_front_end_follows_a_message_that_another_process_adds_meanwhile(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = build_context(store, ServiceSettings())
+    runs, apply = Runs(context), store.apply
+    client_runs = ClientRuns(context, runs)
+    hello = post(context, ("m-1", "Hello."))
+    first = await client_runs.submit(ANA, SESSION, hello)
+    assert first.run is not None
+    await runs.cancel(first.run)
+
+    async def add_message_first(id: str, *arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(store, "apply", apply)
+        await runs.start(MessageRequest(ANA, id, "And now?", ""))
+        await apply(id, *arguments, **options)
+
+    monkeypatch.setattr(store, "apply", add_message_first)
+    again = await client_runs.submit(ANA, SESSION, hello)
+
+    found = await runs.of_session(SESSION)
+    assert [run.state for run in found] == ["cancelled", "queued"]
+    assert again.run == found[1]
 
 
 async def test_the_same_request_retries_a_failed_run(store: MemoryStore) -> None:

@@ -135,7 +135,7 @@ async def test_calls_and_their_results_are_sent_in_order(store: MemoryStore) -> 
     (call,) = snapshot.messages.pending()
     call.reject("no", by="ana")
     await store.apply(run.session_id, snapshot.revision, tools=[call])
-    await world.runs.resume(run)
+    await world.runs.resume(await world.runs.of_session(run.session_id))
     await world.add_turn(run, Text("It was refused."))
     resumed = await world.runs.find(run.id)
     assert resumed is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from chat_core.approvals import Principal
 from chat_inbox.http_errors import HTTPError
 from chat_service import ServiceSettings
 from chat_service.runs import MessageRequest, Runs, is_session_id, turn_count
-from chat_store import MemoryStore, StoredJob
+from chat_store import MemoryStore
 from service_helpers import UNKNOWN_ID, WAIT, build_context
 
 
@@ -94,25 +94,24 @@ async def session_in_two_processes(store: MemoryStore, poll_seconds: float) -> t
 
 
 def interrupt(
-    monkeypatch: pytest.MonkeyPatch, store: MemoryStore, read: int, add: Callable[[], Awaitable[Any]]
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore, read: str, add: Callable[[], Awaitable[Any]]
 ) -> None:
-    """Add a message as another process would, directly after one of the next reads of jobs."""
-    read_jobs, reads = store.jobs, list[object]()
+    """Change the session as another process would, directly after the first call of the method `read` of the store."""
+    original = getattr(store, read)
 
-    async def jobs(**options: Any) -> Sequence[StoredJob]:
-        found = await read_jobs(**options)
-        reads.append(options)
-        if len(reads) == read:
-            await add()
+    async def reading(*arguments: Any, **options: Any) -> Any:
+        found = await original(*arguments, **options)
+        monkeypatch.setattr(store, read, original)
+        await add()
         return found
 
-    monkeypatch.setattr(store, "jobs", jobs)
+    monkeypatch.setattr(store, read, reading)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("read", [1, 2])
+@pytest.mark.parametrize("read", ["jobs", "load"])
 async def test_a_message_that_another_process_adds_meanwhile_is_answered_first(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: int
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
     session_id, runs, others = await session_in_two_processes(store, WAIT)
     request = MessageRequest(Principal("ana"), session_id, "Two.", "", "k2")
@@ -127,9 +126,9 @@ async def test_a_message_that_another_process_adds_meanwhile_is_answered_first(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("read", [1, 2])
+@pytest.mark.parametrize("read", ["jobs", "load"])
 async def test_a_request_that_does_not_wait_is_refused_if_another_process_adds_a_message_meanwhile(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: int
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
     session_id, runs, others = await session_in_two_processes(store, 0.01)
     request = MessageRequest(Principal("ana"), session_id, "Two.", "", "k2", waits=False)
@@ -142,9 +141,9 @@ async def test_a_request_that_does_not_wait_is_refused_if_another_process_adds_a
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("read", [1, 2])
+@pytest.mark.parametrize("read", ["jobs", "load"])
 async def test_the_same_request_in_two_processes_has_one_run(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: int
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
     session_id, runs, others = await session_in_two_processes(store, 0.01)
     request = MessageRequest(Principal("ana"), session_id, "One.", "", "k1", waits=False)
@@ -153,4 +152,37 @@ async def test_the_same_request_in_two_processes_has_one_run(
     run = await runs.start(request)
 
     assert [item.id for item in await runs.of_session(session_id)] == [run.id]
+    assert [turn.text for _, turn in (await store.load(session_id)).messages.turns] == ["One."]
+
+
+@pytest.mark.anyio
+async def test_a_retry_is_refused_if_another_process_adds_a_message_meanwhile(store: MemoryStore) -> None:
+    session_id, runs, others = await session_in_two_processes(store, WAIT)
+    request = MessageRequest(Principal("ana"), session_id, "One.", "")
+    cancelled = await runs.cancel(await runs.start(request))
+    known = await runs.of_session(session_id)
+    added = await others.start(replace(request, message="Two."))
+
+    assert not await runs.resume(known)
+    assert [(run.id, run.state) for run in await runs.of_session(session_id)] == [
+        (cancelled.id, "cancelled"),
+        (added.id, "queued"),
+    ]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("read", ["jobs", "load"])
+async def test_a_message_waits_if_another_process_retries_the_last_run_meanwhile(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    session_id, runs, others = await session_in_two_processes(store, 0.01)
+    request = MessageRequest(Principal("ana"), session_id, "One.", "")
+    retried = await runs.cancel(await runs.start(request))
+    known = await runs.of_session(session_id)
+    interrupt(monkeypatch, store, read, partial(others.resume, known))
+
+    with pytest.raises(HTTPError, match="A run of this session is active"):
+        await runs.start(replace(request, message="Two.", waits=False))
+
+    assert [(run.id, run.state) for run in await runs.of_session(session_id)] == [(retried.id, "queued")]
     assert [turn.text for _, turn in (await store.load(session_id)).messages.turns] == ["One."]

@@ -138,10 +138,12 @@ class ChatRoutes:
     async def retry(self, request: Request) -> Response:
         """Retry a run that failed or was cancelled, and return its state."""
         _, run = await self._require_own_run(request)
-        if run.state not in {"failed", "cancelled"} or (await self._runs.of_session(run.session_id))[-1].id != run.id:
-            raise HTTPError(409, "Only the last run of a session can be retried, and only if it failed.")
-        await self._runs.resume(run)
-        return json_response({**run.to_dict(), "state": "queued", "code": None}, 202)
+        while True:
+            runs = await self._runs.of_session(run.session_id)
+            if not runs or runs[-1].id != run.id or runs[-1].state not in {"failed", "cancelled"}:
+                raise HTTPError(409, "Only the last run of a session can be retried, and only if it failed.")
+            if await self._runs.resume(runs):
+                return json_response({**runs[-1].to_dict(), "state": "queued", "code": None}, 202)
 
     async def _require_own_run(self, request: Request) -> tuple[Principal, Run]:
         principal = await self._authenticate(request)

@@ -31,7 +31,7 @@ from chat_streams.open_waits import all_waits, is_expired
 from chat_service.context import ServiceContext
 from chat_service.request_log import logged_trace
 from chat_service.run_events import is_answered_by, message_run_name
-from chat_service.run_records import Run, first_part, new_run_id
+from chat_service.run_records import Run, first_part, jobs_of, new_run_id
 from chat_service.runs import Runs, turn_count
 from chat_service.settings import ServiceSettings
 
@@ -132,11 +132,12 @@ class ClientRuns:
         if turns and last is not None and last.is_active:
             raise ClientInputError("conflict", _BUSY)
         if turns or applied.decided:
-            run_id = await self._store_changes(snapshot, turns, waiting, last, is_stored=found is not None)
+            run_id = await self._store_changes(snapshot, turns, waiting, runs, is_stored=found is not None)
             ended = [tool for tool in waiting if tool.resolved]
             return ClientRun(await self._runs.find(run_id), snapshot, applied, ended)
         if last is not None and self._must_continue(last, snapshot):
-            await self._runs.resume(last)
+            if not await self._runs.resume(runs):
+                raise ConflictError(_CHANGED)
             last = await self._runs.find(last.id)
         return ClientRun(last, snapshot, applied)
 
@@ -151,13 +152,13 @@ class ClientRuns:
         snapshot: Snapshot,
         turns: Sequence[tuple[Role, Turn]],
         tools: Sequence[Tool],
-        last: Run | None,
+        runs: Sequence[Run],
         *,
         is_stored: bool,
     ) -> str:
         """Store new turns and changed calls with the job of the run, and return the id of the run."""
         meta = await self._store.meta(snapshot.id) if is_stored else None
-        run_id, job = self._next_job(snapshot.id, turns, last, meta)
+        run_id, job = self._next_job(snapshot.id, turns, runs[-1] if runs else None, meta)
         jobs = [] if job is None else [job]
         counts = turn_count(snapshot.messages)
         if meta is None:
@@ -165,10 +166,16 @@ class ClientRuns:
             await self._store.create(snapshot.messages, id=snapshot.id, owner=snapshot.owner, meta=changes, jobs=jobs)
         elif any(turn.by == "engine" for _, turn in turns):  # `apply()` accepts no rewind
             await self._store.save(snapshot.id, snapshot.messages, revision=snapshot.revision)
-            await self._store.apply(snapshot.id, jobs=jobs)
+            await self._store.apply(snapshot.id, jobs=jobs, known_jobs=jobs_of(runs))
         else:
             await self._store.apply(
-                snapshot.id, snapshot.revision, turns=turns, tools=tools, meta={"data": counts}, jobs=jobs
+                snapshot.id,
+                snapshot.revision,
+                turns=turns,
+                tools=tools,
+                meta={"data": counts},
+                jobs=jobs,
+                known_jobs=jobs_of(runs),
             )
         return run_id
 

@@ -258,6 +258,15 @@ def read_runs(jobs: Iterable[StoredJob]) -> list[Run]:
     return sorted(runs, key=lambda run: run.created_at)
 
 
+def jobs_of(runs: Iterable[Run]) -> list[StoredJob]:
+    """Return the jobs of all parts of runs.
+
+    Args:
+        runs: the runs.
+    """
+    return [part.job for run in runs for part in run.parts]
+
+
 def _read_run(run_id: str, jobs: list[StoredJob], ends: Mapping[str, RunEnd]) -> Run:
     jobs.sort(key=lambda job: part_number(job.key))
     payload = jobs[0].payload

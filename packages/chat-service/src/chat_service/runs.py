@@ -22,13 +22,24 @@ from chat_store import (
     HistoryPosition,
     Job,
     Snapshot,
+    StoredJob,
     UnknownConversationError,
 )
 
 from chat_service.context import ServiceContext
 from chat_service.request_log import logged_trace
 from chat_service.run_events import mark_turn
-from chat_service.run_records import END_JOB, Run, RunEnd, end_job, first_part, new_run_id, read_runs, session_of
+from chat_service.run_records import (
+    END_JOB,
+    Run,
+    RunEnd,
+    end_job,
+    first_part,
+    jobs_of,
+    new_run_id,
+    read_runs,
+    session_of,
+)
 
 _CANCELLED = "The run was cancelled."
 _CLOSED = "There is no such session: it was closed."
@@ -65,11 +76,13 @@ class _Known:
         run_id: id of the run of the request.
         run: the run, or `None` if this is the first such request.
         is_busy: whether a run of the session is active.
+        jobs: the jobs of the runs of the session.
     """
 
     run_id: str
     run: Run | None
     is_busy: bool
+    jobs: Sequence[StoredJob]
 
 
 @final
@@ -204,25 +217,20 @@ class Runs:
         """Append the message and its run in one transaction, as soon as no other run of the session is active."""
         session_id = meta.id
         signal = self._signals.session(session_id)
-        snapshot: Snapshot | None = None
         conflicts = 0
         while True:
             seen = signal.number
             known = await self._look_up(request, session_id)
             if known.run is not None:
                 return known.run
-            if snapshot is None and not known.is_busy:
-                # The runs are read again after the snapshot. If another process adds a message and its run later than
-                # the snapshot, the store refuses to append to the snapshot.
-                snapshot = await self._load(session_id)
-                continue
-            if snapshot is not None and not known.is_busy:
-                if await self._append(request, meta, snapshot, known.run_id):
+            if not known.is_busy:
+                # If another process queues a run or a part of a run after the runs were read, the store refuses this
+                # run. If it adds a message after the snapshot was loaded, the store refuses the message.
+                if await self._append(request, meta, await self._load(session_id), known):
                     return await self._require_run(known.run_id)
                 conflicts += 1
             if conflicts > 1 and not request.waits:
                 raise HTTPError(409, "Another request changed the session at the same time: send the request again.")
-            snapshot = None
             await self._wait(seen, session_id)
 
     async def _look_up(self, request: MessageRequest, session_id: str) -> _Known:
@@ -237,7 +245,7 @@ class Runs:
         is_busy = any(run.is_active for run in runs)
         if run is None and is_busy and not request.waits:
             raise HTTPError(409, "A run of this session is active: wait until it ends, or cancel it.")
-        return _Known(run_id, run, is_busy)
+        return _Known(run_id, run, is_busy, jobs_of(runs))
 
     async def _load(self, session_id: str) -> Snapshot:
         try:
@@ -245,9 +253,9 @@ class Runs:
         except UnknownConversationError:
             raise HTTPError(404, _CLOSED) from None
 
-    async def _append(self, request: MessageRequest, meta: ConversationMeta, snapshot: Snapshot, run_id: str) -> bool:
+    async def _append(self, request: MessageRequest, meta: ConversationMeta, snapshot: Snapshot, known: _Known) -> bool:
         """Append the message with its run. Return False if the session has changed since the snapshot."""
-        turn, cancelled = self._add_message(snapshot.messages, request.message, run_id)
+        turn, cancelled = self._add_message(snapshot.messages, request.message, known.run_id)
         try:
             await self._store.apply(
                 meta.id,
@@ -255,7 +263,8 @@ class Runs:
                 turns=[("user", turn)],
                 tools=cancelled,
                 meta={"data": turn_count(snapshot.messages)},
-                jobs=[self._first_part(run_id, request, meta.position)],
+                jobs=[self._first_part(known.run_id, request, meta.position)],
+                known_jobs=known.jobs,
             )
         except ConflictError:
             return False
@@ -310,14 +319,21 @@ class Runs:
 
     # --- Continuing and ending ------------------------------------------------------------------------------------
 
-    async def resume(self, run: Run) -> None:
-        """Queue the next part of a run that has ended, unless it is queued already.
+    async def resume(self, runs: Sequence[Run]) -> bool:
+        """Queue the next part of the last run of a session. The last part of the run has ended.
 
         Args:
-            run: the run.
+            runs: all runs of the session, oldest first.
+
+        Returns:
+            False if a new run or part was queued since the runs were read. Nothing was queued then.
         """
-        part = run.next_part(self._settings)
-        await self._store.apply(run.session_id, jobs=[part])
+        last = runs[-1]
+        try:
+            await self._store.apply(last.session_id, jobs=[last.next_part(self._settings)], known_jobs=jobs_of(runs))
+        except ConflictError:
+            return False
+        return True
 
     async def resume_due(self, session_id: str) -> bool:
         """Queue the next part of the last run of a session, if this run is paused.
@@ -330,7 +346,7 @@ class Runs:
         """
         runs = await self.of_session(session_id)
         if runs and runs[-1].state == "paused":
-            await self.resume(runs[-1])
+            await self.resume(runs)
         return not runs or runs[-1].state in {"failed", "cancelled"}
 
     async def end(self, run: Run, end: RunEnd) -> None:
