@@ -98,7 +98,7 @@ async def test_a_repeated_retry_with_the_same_key_starts_one_run(office: Office)
         second = await client.post(f"{url}/retry", {"from_task": "sum"}, idempotency_key="b")
         runs = (await client.get("/api/v1/workflow-runs")).json["runs"]
 
-    assert [reply.status for reply in (first, again, other, unknown, second)] == [202, 202, 422, 422, 202]
+    assert [reply.status for reply in (first, again, other, unknown, second)] == [202, 202, 422, 400, 202]
     assert first.json["id"] == again.json["id"] != second.json["id"]
     assert [item["id"] for item in runs] == [second.json["id"], first.json["id"], run["id"]]
 

@@ -150,11 +150,16 @@ class WorkflowRoutes:
             raise HTTPError(409, "The run has not ended: cancel it, or wait for its end.")
         new_id, from_task = _requested_run_id(request, principal, "retry", run.id), read_text(fields, "from_task")
         try:
+            if (
+                from_task is not None
+                and from_task not in self._pipelines.parse(run.source, file=run.workflow).ancestors
+            ):
+                raise HTTPError(400, f"The workflow {run.workflow!r} has no task {from_task!r:.60}.")
             run_id = await self._pipelines.retry(run.id, from_task=from_task, new_run_id=new_id)
         except WorkflowFileError as error:
             raise HTTPError(409, f"The definition of the run is no longer valid: {error}.") from error
         except UsageError as error:
-            raise HTTPError(400 if new_id is None else 422, f"The run cannot be repeated: {error}.") from error
+            raise HTTPError(422, f"The run cannot be repeated: {error}.") from error
         return json_response(await self._describe_run(await self._pipelines.find(run_id)), 202)
 
     # --- Helpers --------------------------------------------------------------------------------------------------
