@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import anyio.lowlevel
 import pytest
+from chat_service import ServiceSettings
 from chat_store import ConversationMeta, Job, MemoryStore, UnknownConversationError
 from service_helpers import BO, UNKNOWN_ID, SteppedModel, build_service, scripted, serving
 
@@ -36,6 +37,31 @@ async def test_a_session_is_created_renamed_and_shown(store: MemoryStore) -> Non
         ("assistant", "Good morning."),
     ]
     assert messages["count"] == 2
+
+
+async def test_a_repeated_idempotency_key_creates_one_session(store: MemoryStore) -> None:
+    body = {"title": "First"}
+    async with serving(build_service(store, scripted())) as client:
+        first, again = [await client.post("/api/v1/sessions", body, idempotency_key="k") for _ in range(2)]
+        other = await client.post("/api/v1/sessions", {"title": "Second"}, idempotency_key="k")
+        second = await client.post("/api/v1/sessions", body, idempotency_key="l")
+        theirs = await client.as_user(BO).post("/api/v1/sessions", body, idempotency_key="k")
+        total = (await client.get("/api/v1/sessions")).json["total"]
+        await client.request("DELETE", f"/api/v1/sessions/{first.json['id']}")
+        closed = await client.post("/api/v1/sessions", body, idempotency_key="k")
+
+    assert [reply.status for reply in (first, again, other, second, theirs, closed)] == [201, 201, 422, 201, 201, 404]
+    assert again.json == first.json
+    assert (len({reply.json["id"] for reply in (first, second, theirs)}), total) == (3, 2)
+
+
+async def test_an_expired_idempotency_key_creates_another_session(store: MemoryStore) -> None:
+    settings = ServiceSettings(idempotency_seconds=0.0, poll_seconds=0.2)
+    async with serving(build_service(store, scripted(), settings=settings)) as client:
+        replies = [await client.post("/api/v1/sessions", {"title": f"{n}"}, idempotency_key="k") for n in range(3)]
+
+    assert [reply.json["title"] for reply in replies] == ["0", "1", "2"]
+    assert len({reply.json["id"] for reply in replies}) == 3
 
 
 async def test_a_list_has_pages_with_the_last_active_session_first(store: MemoryStore) -> None:

@@ -217,7 +217,9 @@ def _session_paths(settings: ServiceSettings) -> Json:
     decide = operation("Decide waiting calls", {202: "Decided"}, 404, 409, body=decisions, parameters=one)
     return {
         "/api/v1/sessions": {
-            "post": operation("Create a session", {201: "Session"}, body=_CHANGE),
+            "post": operation(
+                "Create a session", {201: "Session"}, 404, 422, body=_CHANGE, parameters=(IDEMPOTENCY_KEY,)
+            ),
             "get": operation("List sessions", {200: "Sessions"}, 400, parameters=(limit, offset, state, _AFTER)),
         },
         session: {

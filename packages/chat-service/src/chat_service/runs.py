@@ -193,7 +193,7 @@ class Runs:
             session_id = str(uuid4()) if digest is None else str(UUID(bytes=digest[:16], version=4))
             run_id = new_run_id(session_id, "1")
             if digest is not None and (known := await self.find(run_id)):
-                if self._is_repeated(known, request):
+                if self.is_repeated(known.created_at, known.body_hash, request.body_hash):
                     return known
                 salt = run_id  # the key has expired
                 continue
@@ -290,7 +290,8 @@ class Runs:
         while True:
             digest = self._idempotency_digest(request, salt)
             run_id = new_run_id(session_id, uuid4().hex[:16] if digest is None else digest.hex()[:32])
-            if run_id not in known or self._is_repeated(known[run_id], request):
+            run = known.get(run_id)
+            if run is None or self.is_repeated(run.created_at, run.body_hash, request.body_hash):
                 return run_id
             salt = run_id  # the key has expired
 
@@ -298,19 +299,23 @@ class Runs:
         """Return a hash of a request's idempotency key, user and session, or `None` if the request has no key."""
         if request.key is None:
             return None
-        scope = dumps([request.principal.name, request.session_id, request.key, salt])
-        return hashlib.sha256(scope.encode(errors="surrogatepass")).digest()
+        return idempotency_digest(request.principal.name, request.session_id, request.key, salt)
 
-    def _is_repeated(self, run: Run, request: MessageRequest) -> bool:
-        """Return whether a request repeats the request of a run whose idempotency key has not expired.
+    def is_repeated(self, created_at: datetime, known_hash: object, body_hash: str) -> bool:
+        """Return whether a request repeats an earlier request with the same idempotency key, which has not expired.
+
+        Args:
+            created_at: time of the earlier request.
+            known_hash: hash of the body of the earlier request.
+            body_hash: hash of the body of the request.
 
         Raises:
-            HTTPError: the key was used with another body.
+            HTTPError: 422 if the key was used with another body.
         """
-        age = datetime.now(UTC) - run.created_at
+        age = datetime.now(UTC) - created_at
         if age > timedelta(seconds=self._settings.idempotency_seconds):
             return False
-        if run.body_hash != request.body_hash:
+        if known_hash != body_hash:
             raise HTTPError(422, "This Idempotency-Key was used with another request body: use another key.")
         return True
 
@@ -421,6 +426,15 @@ def is_session_id(text: str) -> bool:
         return str(UUID(text)) == text
     except ValueError:
         return False
+
+
+def idempotency_digest(*scope: str | None) -> bytes:
+    """Return a hash of an idempotency key and of the texts that limit its scope, such as the name of the user.
+
+    Args:
+        *scope: the texts and the key.
+    """
+    return hashlib.sha256(dumps([*scope]).encode(errors="surrogatepass")).digest()
 
 
 def turn_count(messages: Messages) -> dict[str, object]:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias, final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from chat_core import ConflictError, Messages, UsageError
 from chat_core.approvals import Principal
 from chat_inbox.api import json_response
 from chat_inbox.http_errors import HTTPError
-from chat_store import ConversationMeta, ConversationState, Job, MetaChanges
+from chat_store import ConversationExistsError, ConversationMeta, ConversationState, Job, MetaChanges
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from chat_service.chat_routes import PrincipalResolver
 from chat_service.context import ServiceContext
-from chat_service.request_values import read_choice, read_flag, read_metadata, read_number, read_object, read_title
-from chat_service.runs import Runs
+from chat_service.request_values import (
+    read_choice,
+    read_flag,
+    read_key,
+    read_metadata,
+    read_number,
+    read_object,
+    read_title,
+)
+from chat_service.runs import Runs, idempotency_digest
 from chat_service.session_documents import session_detail, session_item, session_messages
 
 MAX_OFFSET: Final = 999_999_999
@@ -62,15 +71,33 @@ class SessionRoutes:
         ]
 
     async def create(self, request: Request) -> Response:
-        """Create an empty session, and return it."""
+        """Create an empty session, and return it. A repeated `Idempotency-Key` returns the first session."""
         principal = await self._authenticate(request)
-        _, fields = await read_object(request, self._settings)
+        body, fields = await read_object(request, self._settings)
         meta: MetaChanges = {"flow": self._flow.name, **_read_changes(fields)}
         try:
-            session_id = await self._store.create(Messages(), id=str(uuid4()), owner=principal.name, meta=meta)
+            session_id = await self._create(principal, read_key(request), hashlib.sha256(body).hexdigest(), meta)
         except UsageError as error:
             raise HTTPError(400, f"The session cannot be stored: {error}.") from error
-        return json_response(await self._load_detail(await self._store.meta(session_id)), 201)
+        return json_response(await self._load_detail(await self._runs.require_own_session(principal, session_id)), 201)
+
+    async def _create(self, principal: Principal, key: str | None, body_hash: str, meta: MetaChanges) -> str:
+        """Create a session, unless a request with the same key has created one, and return the id of the session."""
+        if key is None:
+            return await self._store.create(Messages(), id=str(uuid4()), owner=principal.name, meta=meta)
+        meta = {**meta, "data": {**(meta.get("data") or {}), "body_hash": body_hash}}
+        session_id = ""
+        while True:
+            digest = idempotency_digest(principal.name, "sessions", key, session_id)
+            session_id = str(UUID(bytes=digest[:16], version=4))
+            try:
+                return await self._store.create(Messages(), id=session_id, owner=principal.name, meta=meta)
+            except ConversationExistsError:
+                known = await self._runs.require_own_session(principal, session_id, closed=True)
+                if known.created_at is not None and self._runs.is_repeated(
+                    known.created_at, known.data.get("body_hash"), body_hash
+                ):
+                    return session_id
 
     async def list(self, request: Request) -> Response:
         """Return a page of the open or closed sessions of the user, most recently active first."""
