@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import anyio.lowlevel
 import pytest
 from chat_service import ServiceSettings
-from chat_store import ConversationMeta, Job, MemoryStore, UnknownConversationError
-from service_helpers import BO, UNKNOWN_ID, SteppedModel, build_service, scripted, serving
+from chat_store import ConversationMeta, Job, MemoryStore, Snapshot, UnknownConversationError
+from service_helpers import BO, CALL, UNKNOWN_ID, SteppedModel, build_service, scripted, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -62,6 +62,25 @@ async def test_an_expired_idempotency_key_creates_another_session(store: MemoryS
 
     assert [reply.json["title"] for reply in replies] == ["0", "1", "2"]
     assert len({reply.json["id"] for reply in replies}) == 3
+
+
+@pytest.mark.parametrize("end", ["close", "delete"])
+async def test_a_session_that_is_closed_during_a_request_is_a_404(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    async with serving(build_service(store, scripted(CALL))) as client:
+        paused = (await client.post("/api/v1/chat", {"message": "Pay Bo."})).json
+        load = store.load
+
+        async def end_first(id: str) -> Snapshot:
+            snapshot = await load(id)
+            await getattr(store, end)(id)
+            return snapshot
+
+        monkeypatch.setattr(store, "load", end_first)
+        reply = await client.post(f"/api/v1/runs/{paused['run_id']}/cancel")
+
+    assert (reply.status, reply.json["code"]) == (404, "not_found")
 
 
 async def test_a_list_has_pages_with_the_last_active_session_first(store: MemoryStore) -> None:

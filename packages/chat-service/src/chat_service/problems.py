@@ -6,6 +6,7 @@ from typing import Final
 
 from chat_inbox.api import json_response
 from chat_inbox.http_errors import HTTPError
+from chat_store import ConversationClosedError, UnknownConversationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -38,14 +39,16 @@ def problem_response(error: HTTPError) -> Response:
 
 
 async def handle_error(_request: Request, error: Exception) -> Response:
-    """Convert an `HTTPError`, or an error of Starlette's router, to a response.
+    """Convert an `HTTPError`, an error of Starlette's router, or that of a session closed meanwhile, to a response.
 
     Args:
         error: the error.
     """
     if isinstance(error, HTTPError):
         return problem_response(error)
-    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these two types
+    if isinstance(error, (ConversationClosedError, UnknownConversationError)):
+        return problem_response(HTTPError(404, "There is no such session: it was closed."))
+    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for these types
     text = {404: "There is nothing at this address.", 405: "This address does not support the method."}
     response = problem_response(HTTPError(error.status_code, text.get(error.status_code, f"{error.detail}.")))
     response.headers.update(error.headers or {})  # `Allow`, with status 405

@@ -19,7 +19,7 @@ from chat_inbox.conversation_facts import describe_nothing
 from chat_inbox.event_response import OpenStreams
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.security import SecurityHeaders, find_principal
-from chat_store import ConversationMeta, ConversationStore, Job
+from chat_store import ConversationClosedError, ConversationMeta, ConversationStore, Job, UnknownConversationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -61,7 +61,10 @@ from chat_service.worker import Worker
 
 _HANDLERS: Final = cast(
     "dict[type[Exception], ExceptionHandler]",
-    {HTTPError: handle_error, HTTPException: handle_error, Exception: handle_unexpected_error},
+    {
+        **dict.fromkeys((HTTPError, HTTPException, ConversationClosedError, UnknownConversationError), handle_error),
+        Exception: handle_unexpected_error,
+    },
 )
 
 
