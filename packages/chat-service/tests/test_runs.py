@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -12,11 +13,13 @@ import anyio.lowlevel
 import pytest
 from chat_core import ConflictError, Messages
 from chat_core.approvals import Principal
+from chat_core.messages import Rejected, Tool, Turn
 from chat_inbox.http_errors import HTTPError
 from chat_service import ServiceSettings
+from chat_service.run_records import first_part, new_run_id
 from chat_service.runs import MessageRequest, Runs, is_session_id, turn_count
 from chat_store import MemoryStore
-from service_helpers import UNKNOWN_ID, WAIT, build_context
+from service_helpers import CALL, UNKNOWN_ID, WAIT, build_context
 
 
 @pytest.mark.parametrize(
@@ -186,3 +189,24 @@ async def test_a_message_waits_if_another_process_retries_the_last_run_meanwhile
 
     assert [(run.id, run.state) for run in await runs.of_session(session_id)] == [(retried.id, "queued")]
     assert [turn.text for _, turn in (await store.load(session_id)).messages.turns] == ["One."]
+
+
+@pytest.mark.anyio
+async def test_cancelling_a_run_also_cancels_approved_calls_that_have_not_started(store: MemoryStore) -> None:
+    runs = Runs(build_context(store, ServiceSettings()))
+    messages = Messages.from_user("Pay Bo.")
+    messages.append("model", Turn([Tool(CALL)]))
+    (call,) = messages.pending()
+    call.await_approval()
+    call.approve(by="ana")
+    job = first_part(new_run_id(UNKNOWN_ID, "1"), datetime.now(UTC), "", None, ServiceSettings())
+    session_id = await store.create(messages, id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"}, jobs=[job])
+    (run,) = await runs.of_session(session_id)
+
+    assert (await runs.cancel(run)).state == "cancelled"
+
+    request = MessageRequest(Principal("ana"), session_id, "Never mind.", "")
+    assert (await runs.start(request)).state == "queued"
+    status = (await store.load(session_id)).messages.tool(call.id).status
+    assert isinstance(status, Rejected)
+    assert status.source == "cancelled"

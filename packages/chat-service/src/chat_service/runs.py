@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import final
@@ -13,7 +14,7 @@ import anyio
 from chat_core import ConflictError, Messages, PendingToolsError, Tool, UsageError
 from chat_core.approvals import Principal
 from chat_core.json import dumps
-from chat_core.messages import Turn
+from chat_core.messages import Interrupted, Running, Turn
 from chat_inbox.http_errors import HTTPError
 from chat_store import (
     ConversationClosedError,
@@ -366,7 +367,7 @@ class Runs:
     async def cancel(self, run: Run) -> Run:
         """Cancel a run in any process, and return the run with its new state.
 
-        The worker of an active run stops the model and the tools. The waiting calls of a paused run are cancelled, too.
+        The worker of an active run stops the model and the tools. Calls that wait or were decided are cancelled, too.
 
         Args:
             run: the run.
@@ -377,6 +378,7 @@ class Runs:
             part = run.parts[-1].job
             await self.end(run, end)
             await self._store.cancel_job(part.kind, part.key)
+            await self._cancel_calls(run.session_id)
         elif run.state == "paused":
             await self._cancel_waiting(run, end)
         return await self._require_run(run.id)
@@ -389,6 +391,15 @@ class Runs:
         """
         position = (await self._store.meta(session_id)).position
         return (0, "") if position is None else (position.number, position.log)
+
+    async def _cancel_calls(self, session_id: str) -> None:
+        """Cancel the calls of a cancelled run that no worker has started. Otherwise, they would block messages."""
+        snapshot = await self._store.load(session_id)
+        found = [tool for tool in snapshot.messages.pending() if not isinstance(tool.status, (Running, Interrupted))]
+        for tool in found:
+            tool.cancel(_CANCELLED)
+        with suppress(ConflictError):  # the worker has started one of them, and stops it
+            await self._store.apply(session_id, snapshot.revision, tools=found)
 
     async def _cancel_waiting(self, run: Run, end: RunEnd) -> None:
         snapshot = await self._store.load(run.session_id)
