@@ -621,6 +621,19 @@ class OpensAConnectionEachTime(Right):
         return made
 
 
+class KeepsConnectionsWithUnreadBytes(Right):
+    names = ("bytes_after_a_response",)
+
+    def made(self) -> AiohttpTransport:
+        made = super().made()
+
+        def unchecked(sessions: PerEventLoop[LoopSession]) -> LoopSession:
+            return open_session(sessions, connector=aiohttp.TCPConnector())
+
+        made._sessions._make = unchecked
+        return made
+
+
 class DoesNotKnowTheLast(Right):
     names = ("last_event",)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -96,9 +97,11 @@ class TunnelPeer:
             return
         say = Saying(session, key, framer(framing, LIMIT))
         say.frame(status=play.status, headers=play.headers)
+        remaining = sys.maxsize if play.length is None else play.length
         for step in play.steps:
             if isinstance(step, bytes):
-                say.piece(step)
+                say.piece(step[:remaining])
+                remaining = max(0, remaining - len(step))
             else:
                 session.wait(step)
         while play.ends == "endless":

@@ -8,6 +8,8 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 from chat_core.errors import TransportError
 from chat_core.transport.event_loops import PerEventLoop, close_with_event_loop
@@ -29,6 +31,23 @@ class Connector(aiohttp.TCPConnector):
     ) -> ResponseHandler:
         async with asyncio.timeout(timeout.sock_connect):
             return await super()._create_connection(req, traces, timeout)
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        """Return an idle connection on which the server has sent nothing after its last response.
+
+        aiohttp returns other connections too, and takes such bytes as the response to the next request.
+        """
+        while (connection := await super()._get(key, traces)) is not None and _has_unread_bytes(connection.protocol):
+            connection.close()
+        return connection
+
+
+def _has_unread_bytes(protocol: ResponseHandler | None) -> bool:
+    if protocol is None or protocol.should_close:
+        return True
+    # aiohttp has passed the bytes to the parser of the last response, which holds an incomplete message.
+    parser = protocol._parser  # noqa: SLF001 - no public attribute  # pyright: ignore[reportPrivateUsage]
+    return parser is None or parser.feed_eof() is not None
 
 
 @final

@@ -87,6 +87,10 @@ class AnyioStream(httpcore.AsyncNetworkStream):
         if info == HAS_RECEIVED:
             inner: Any = self._bytes
             while not isinstance(inner, AsyncioSocket) and inner is not None:
+                # Private, see docs/decisions/private-httpx-parts.md.
+                encrypted: ssl.MemoryBIO | None = getattr(inner, "_read_bio", None)
+                if encrypted is not None and encrypted.pending:
+                    return True
                 inner = getattr(inner, "transport_stream", None)  # the stream below TLS
             return inner is not None and inner.has_received
         return self._stream.get_extra_info(info)

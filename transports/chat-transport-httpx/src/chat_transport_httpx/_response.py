@@ -81,6 +81,10 @@ class HttpxResponse(HttpResponse):
         if "stream_id" in self._response.extensions:
             with CancelScope(shield=True):
                 await reset_stream(self._response)
+        elif not getattr(
+            self._response, "is_closed", False
+        ):  # a hook that has read the body has released its connection
+            _forbid_reuse_after_unread_bytes(self._response.stream)
         await self._response.aclose()
 
 
@@ -138,6 +142,22 @@ def _is_unwrapped(stream: object) -> bool:
         # Private, see docs/decisions/private-httpx-parts.md.
         stream = getattr(stream, "_stream", None) or getattr(stream, "_httpcore_stream", None)
     return True
+
+
+def _forbid_reuse_after_unread_bytes(stream: object) -> None:
+    """Let httpcore close an HTTP/1.1 connection if the server has sent more than the response.
+
+    Otherwise, its parser would take these bytes as the response to the next request on the connection.
+
+    Args:
+        stream: the stream of the response, before it is closed.
+    """
+    # Private, see docs/decisions/private-httpx-parts.md.
+    while (inner := getattr(stream, "_stream", None) or getattr(stream, "_httpcore_stream", None)) is not None:
+        stream = inner
+    parser: Any = getattr(getattr(stream, "_connection", None), "_h11_state", None)
+    if parser is not None and parser.trailing_data[0]:
+        parser.send_failed()  # a connection whose request failed is not used again
 
 
 def _rest_of_body(response: Received) -> AsyncIterator[bytes]:

@@ -140,7 +140,7 @@ class BufferedStream(httpcore.AsyncNetworkStream):
             return self._is_readable()
         found = self._stream.get_extra_info(info)
         if info == "is_readable":
-            return found or self._stream.get_extra_info(HAS_RECEIVED) is True
+            return found or self._has_received()
         return found
 
     def _is_readable(self) -> bool:
@@ -153,7 +153,10 @@ class BufferedStream(httpcore.AsyncNetworkStream):
         if self._poll is None:
             self._poll = select.poll()
             self._poll.register(self._socket, select.POLLIN)
-        return bool(self._poll.poll(0)) or self._stream.get_extra_info(HAS_RECEIVED) is True
+        return bool(self._poll.poll(0)) or self._has_received()
+
+    def _has_received(self) -> bool:
+        return bool(self._received) or self._stream.get_extra_info(HAS_RECEIVED) is True
 
 
 @final

@@ -22,6 +22,7 @@ from chat_testing.transport_conformance._scenario import (
 )
 
 _AT_ONCE = 20
+_OTHER_RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 13\r\n\r\ndata: other\n\n"
 
 
 def is_done(event: Event) -> bool:
@@ -220,6 +221,20 @@ async def connection_used_again(subject: TransportSubject) -> None:
 def _require_one_connection(peer: Peer, what: str) -> None:
     if peer.connections != 1:
         fail(f"{what} opened {peer.connections} connections instead of 1")
+
+
+@scenario("whole", "listens", needs=("pooling",))
+async def bytes_after_a_response(subject: TransportSubject) -> None:
+    """Bytes that a server sends after a response are not taken as the response to the next request."""
+    may_continue = threading.Event()
+    steps = (b"data: ", may_continue, b"x\n\n" + _OTHER_RESPONSE)
+    play = Play(steps=steps, delimited="length", length=len(b"data: x\n\n"))
+    async with subject.with_peer(play) as (transport, peer):
+        for _ in range(2):
+            async with transport.stream(make_request(peer.host)) as stream:
+                may_continue.set()
+                if await read_data(stream) != [b"x"]:
+                    fail("a response began with bytes that the server sent after the response before it")
 
 
 @scenario("last", needs=("pooling",))
