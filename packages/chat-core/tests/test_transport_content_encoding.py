@@ -17,6 +17,7 @@ def undone(encoding: str, data: bytes) -> bytes:
         decoder.feed(data[index : index + 1])
         while piece := decoder.read():
             said += piece
+    decoder.end()
     return said
 
 
@@ -31,6 +32,29 @@ def undone(encoding: str, data: bytes) -> bytes:
 )
 def test_decoder_decodes_gzip_and_deflate_byte_by_byte(encoding: str, data: bytes) -> None:
     assert undone(encoding, data) == BODY
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data"),
+    [
+        ("gzip", gzip.compress(BODY, mtime=0)),
+        ("gzip", gzip.compress(BODY, mtime=0) * 2),
+        ("deflate", zlib.compress(BODY)),
+        ("deflate", zlib.compress(BODY)[2:-4]),
+    ],
+)
+def test_a_truncated_body_raises_at_its_end(encoding: str, data: bytes) -> None:
+    assert undone(encoding, b"") == b""  # an empty body is complete
+    whole_members = len(data) // 2 if data.count(b"\x1f\x8b\x08") > 1 else 0
+    for length in {*range(1, len(data))} - {whole_members}:
+        with pytest.raises(EOFError, match="ended before its end marker"):
+            undone(encoding, data[:length])
+
+
+def test_bytes_after_a_compressed_body_raise() -> None:
+    for surplus in (b"\0\0\0\0", b"HTTP/1.1 200 OK"):
+        with pytest.raises(zlib.error):
+            undone("gzip", gzip.compress(BODY) + surplus)
 
 
 @pytest.mark.parametrize(

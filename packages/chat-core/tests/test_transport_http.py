@@ -156,6 +156,7 @@ async def test_body_that_the_http_library_decoded_is_not_decoded_again() -> None
         (partial(Answer, 200, [], b"x" * 8, b"y" * 8), "protocol", b"x" * 8 + b"y" * 2),
         (partial(Answer, 200, [(b"content-encoding", b"br")], b"x"), "protocol", b""),
         (partial(Answer, 200, [], b"x", LibraryError("broken")), "stream", b""),
+        (partial(Answer, 200, [(b"content-encoding", b"gzip")], gzip.compress(b"hello")[:-1]), "stream", b""),
     ],
 )
 async def test_incomplete_or_invalid_response_raises_and_is_closed(

@@ -219,6 +219,12 @@ class Exchange:
         try:
             while not (piece := self._decoder.read()):
                 self._decoder.feed(await self._take_chunk())
+        except StopAsyncIteration:
+            try:
+                self._decoder.end()
+            except EOFError as error:
+                raise self._transport_error("stream", str(error)) from error
+            raise
         except zlib.error as error:
             raise self._transport_error("protocol", "the body does not match its content-encoding") from error
         return piece

@@ -49,16 +49,28 @@ class Decoder:
         encoding: one of `SUPPORTED_ENCODINGS` other than `identity`.
     """
 
-    __slots__ = ("_inflate", "_rest", "_windows")
+    __slots__ = ("_inflate", "_is_empty", "_rest", "_windows")
 
     def __init__(self, encoding: str) -> None:
         self._windows = _WINDOWS[encoding]
         self._inflate = zlib.decompressobj(self._windows[0])
         self._rest = b""
+        self._is_empty = True
 
     def feed(self, chunk: bytes) -> None:
         """Append a chunk of the encoded body."""
         self._rest += chunk
+        self._is_empty = False
+
+    def end(self) -> None:
+        """Check that the encoded body is complete, after the last chunk. An empty body is complete.
+
+        Raises:
+            EOFError: the body is truncated.
+        """
+        if not self._is_empty and (self._rest or not self._inflate.eof):
+            msg = "the compressed body ended before its end marker"
+            raise EOFError(msg)
 
     def read(self) -> bytes:
         """Return the next decoded bytes; empty if another chunk is needed.

@@ -143,7 +143,10 @@ class ErrorTranslation(ABC):
     ) -> None:
         if error is None or isinstance(error, (StopAsyncIteration, TransportError)):
             return
-        translated = self.translate(error)
+        if isinstance(error, EOFError):  # of the decoder, whose body is truncated, although HTTP delivered all of it
+            translated: TransportError | None = self.transport_error("stream", str(error), error)
+        else:
+            translated = self.translate(error)
         if translated is not None:
             raise translated from translated.__cause__
 
@@ -227,7 +230,12 @@ class HttpResponse(ABC):
         if self._decoder is None:
             return await anext(self._chunks)
         while not (piece := self._decoder.read()):
-            self._decoder.feed(await anext(self._chunks))
+            try:
+                chunk = await anext(self._chunks)
+            except StopAsyncIteration:
+                self._decoder.end()
+                raise
+            self._decoder.feed(chunk)
         return piece
 
     async def peek(self) -> bytes:

@@ -251,6 +251,21 @@ async def compressed(subject: TransportSubject) -> None:
             fail(f"a body in {encoding} was decoded, but the response still has the header content-encoding")
 
 
+@scenario("not_whole", "broke", needs=("compression",))
+async def cut_compressed_body(subject: TransportSubject) -> None:
+    """A compressed body without its end raises a `TransportError` of kind `stream`, even if HTTP delivers all of it."""
+    body = b"data: " + b"".join([b"%d " % (number**5) for number in range(200)]) + b"\n\n"
+    for encoding, squeezed in (("gzip", gzip.compress(body)), ("deflate", zlib.compress(body))):
+        for missing in (1, len(squeezed) // 2):
+            play = subject.play(squeezed[:-missing], headers=(*SSE, ("content-encoding", encoding)))
+            async with subject.with_peer(play) as (transport, peer):
+                with expect_error("stream", when=f"send() for a body in {encoding} without its end"):
+                    await transport.send(make_request(peer.host))
+                with expect_error("stream", when=f"the end of a stream in {encoding} without its end"):
+                    async with transport.stream(make_request(peer.host)) as stream:
+                        await read_data(stream)
+
+
 @scenario("not_whole", needs=("chunked",))
 async def cut_answer(subject: TransportSubject) -> None:
     """A truncated body raises a `TransportError` of kind `stream`, with any kind of body framing."""
