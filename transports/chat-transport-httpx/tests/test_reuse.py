@@ -1,11 +1,13 @@
-"""Connections on which the server has sent more than its response. They are not used again."""
+"""Connections that must not be used again, or not stay open."""
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import anyio.to_thread
 import pytest
@@ -70,3 +72,39 @@ async def test_a_tls_connection_with_an_unread_record_is_readable() -> None:
         assert stream.get_extra_info("is_readable") is False
         may_close.set()
         await stream.aclose()
+
+
+async def test_a_request_cancelled_when_its_connection_is_open_frees_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = BufferedBackend.connect_tcp
+    scopes: list[anyio.CancelScope] = []
+
+    async def connect_and_cancel(*arguments: Any, **settings: Any) -> Any:
+        stream = await connect(*arguments, **settings)
+        if scopes:
+            scopes.pop().cancel()
+        return stream
+
+    monkeypatch.setattr(BufferedBackend, "connect_tcp", connect_and_cancel)
+    with LoopbackServer(lambda exchange: exchange.answer(200, {}, b"x")) as server:
+        transport = HttpxTransport(max_connections=1)
+        request = Request("POST", "http", server.host, "/", (), b"{}")
+        with anyio.CancelScope() as scope:
+            scopes.append(scope)
+            await transport.send(request)
+        assert scope.cancelled_caught
+        with anyio.fail_after(10):
+            assert (await transport.send(request)).body == b"x"
+        await transport.aclose()
+
+
+async def test_a_cancelled_tls_handshake_closes_its_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stream = await BufferedBackend().connect_tcp("127.0.0.1", server.getsockname()[1])
+        peer, _ = server.accept()
+        with peer:
+            peer.settimeout(10)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stream.start_tls, ssl.create_default_context(), "127.0.0.1", 10)
+                assert await anyio.to_thread.run_sync(peer.recv, 65536)
+                tasks.cancel_scope.cancel()
+            assert await anyio.to_thread.run_sync(peer.recv, 65536) == b""

@@ -80,7 +80,14 @@ class AnyioStream(httpcore.AsyncNetworkStream):
         timeout: float | None = None,  # noqa: ASYNC109 - as above
     ) -> httpcore.AsyncNetworkStream:
         """Start TLS and return the new stream."""
-        return AnyioStream(await self._stream.start_tls(ssl_context, server_hostname, timeout), self._package)
+        try:
+            stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:
+            # httpcore does not close the connection if it is cancelled, and the event loop would keep it open.
+            with anyio.CancelScope(shield=True):
+                await self._stream.aclose()
+            raise
+        return AnyioStream(stream, self._package)
 
     def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - httpcore's signature
         """Return a property of the connection, such as its socket."""

@@ -143,10 +143,32 @@ class OwnClient(httpx.AsyncClient):
         extensions: Any = {"timeout": timeout}
         built = httpcore.Request(template.method, template.url, content=RequestBody(body), extensions=extensions)
         built.headers = headers  # as an argument, httpcore would convert each of them again
-        response = await template.pool.handle_async_request(built)
+        try:
+            response = await template.pool.handle_async_request(built)
+        except BaseException:
+            await _close_unused_connections(template.pool)
+            raise
         if _LOG.isEnabledFor(logging.INFO):
             _log_response(template, response)
         return response
+
+
+async def _close_unused_connections(pool: Any) -> None:  # noqa: ANN401 - its attributes are private
+    """Close the connections that neither serve a request nor are idle.
+
+    If a request is cancelled when its connection has just been opened, httpcore keeps the connection but never uses it.
+    """
+    used = {waiting.connection for waiting in pool._requests}  # noqa: SLF001 - see docs/decisions/private-httpx-parts.md
+    unused = [
+        connection
+        for connection in pool.connections
+        if connection not in used and not (connection.is_closed() or connection.is_idle() or connection.is_available())
+    ]
+    if unused:
+        for connection in unused:
+            pool._connections.remove(connection)  # noqa: SLF001 - as above
+        # The requests that wait for a connection may open one now.
+        await pool._close_connections(unused + pool._assign_requests_to_connections())  # noqa: SLF001 - as above
 
 
 def _log_response(sent: _Template, response: Any) -> None:  # noqa: ANN401 - its extensions have no types
