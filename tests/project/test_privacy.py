@@ -23,7 +23,9 @@ PYTHON: Final = [
 IGNORES: Final = ("SLF001", "reportPrivateUsage")
 """Ignores of the private-access rules of the linter and of the type checker."""
 DEPENDENCY_PRIVATES: Final = {
+    "chat_transport_aiohttp/_connections.py": "aiohttp does not tell whether bytes have arrived on an idle connection",
     "chat_transport_aiohttp/_response.py": "aiohttp hides what it has buffered behind an exception",
+    "chat_transport_httpx/_anyio_stream.py": "anyio does not tell whether TLS has received bytes that were not read",
     "chat_transport_httpx/_asyncio_socket.py": "anyio has no public access to the transport of a socket",
     "chat_transport_httpx/_client.py": "httpx has no public access to the connection pool for a URL",
     "chat_transport_httpx/_given_client.py": "httpx has no public setting for the sockets of a client",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import final
+from typing import Any, final
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -46,7 +46,7 @@ def _has_unread_bytes(protocol: ResponseHandler | None) -> bool:
     if protocol is None or protocol.should_close:
         return True
     # aiohttp has passed the bytes to the parser of the last response, which holds an incomplete message.
-    parser = protocol._parser  # noqa: SLF001 - no public attribute  # pyright: ignore[reportPrivateUsage]
+    parser: Any = getattr(protocol, "_parser", None)
     return parser is None or parser.feed_eof() is not None
 
 
