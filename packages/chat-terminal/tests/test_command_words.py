@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 import pytest
-from chat_terminal.command_words import _KEY_COMMANDS, require_question  # pyright: ignore[reportPrivateUsage] - compared with the group
+from chat_terminal.command_words import _KEY_COMMANDS, require_no_key, require_question  # pyright: ignore[reportPrivateUsage] - compared with the group
 from chat_terminal.commands import QuestionGroup
 from chat_terminal.vendor_commands import keys
 
@@ -56,6 +56,9 @@ def test_misspelled_command_is_an_error_with_a_suggestion(words: list[str], sugg
         pytest.param(["what is the key difference from text-embedding-3-large?"], id="name-of-a-model"),
         pytest.param(["key features of claude-sonnet-4-20250514"], id="name-with-a-date"),
         pytest.param(["is the primary key customer_id_2024 unique?"], id="name-of-a-column"),
+        pytest.param(["compare xai-grok-2-vision-1212 and pplx-70b-chat-2024-online"], id="models-with-a-prefix"),
+        pytest.param(["what is hf_transfer_of_large_files in github_pat_expiration_hours?"], id="names-with-a-prefix"),
+        pytest.param(["what are AKIA, ASIATIC and ghp_?"], id="prefixes"),
     ],
 )
 def test_question_is_accepted(words: list[str]) -> None:
@@ -124,6 +127,62 @@ def test_key_in_a_question_is_not_sent(chat: Any, command: tuple[str, ...], ques
         assert ended.code == 2
         assert "not sent" in ended.err or "a key is never an argument" in ended.err
         assert "SECRET" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("prefix", "body"),
+    [
+        ("AIza", "SyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY"),
+        ("AKIA", "QWERTYUIOPASDFGH"),
+        ("AQ.", "Ab8RN6K_Vi-9GO8bcC8k5YyNXHRpz6t99fUHBp3H5zaLPB3X0Q"),
+        ("ASIA", "QWERTYUIOPASDF23"),
+        ("csk-", "2lxe0xmaw6qzta3ritjd1qfkdgcrggvlbweqcbkgt8ksfzo0"),
+        ("fw_", "QWx7p2Lk9Zt4Rb1Nc6Vd8Ys3"),
+        ("ghp_", "iK2ZWeqhFWCEPyYngFb51yBMWXaSCrUZoL8g"),
+        ("github_pat_", "5ubbbPIa84yRnBUbHoWC8F_JowoRoWD8s7bA16J7PglOU3shVv5UTG79BG16QmtsL4F28GzL2cEpVZzAQl"),
+        ("glpat-", "bzDZST6-aXqA-2h9Uz0T"),
+        ("gsk_", "tVkAKqiaJcLnKDkXTNGcymwgnKRBLmFgQyWGdyb3FY9aBcDeFgHi"),
+        ("hf_", "tVkAKqiaJcLnKDkXTNGcymwgnKRBLmFgQy"),
+        ("npm_", "OKHPf2eY2nP1lG3BbLx52FTZso5mMF355pBC"),
+        ("nvapi-", "a1-b2_C3-d4E5f-6G7h8I9j0K-1l2M3n4O5p6Q7r8S9t0U1v2W3x4Y5z6A7b8C9d0"),
+        ("pplx-", "0123456789abcdef0123456789abcdef0123456789abcdef"),
+        ("pypi-", "AgEIcHlwaS5vcmcUy9jG0zbW-jZ2fT6ayMapMOK00N5Mq4"),
+        ("r8_", "OKHPf2eY2nP1lG3BbLx52FTZso5mMF355pBC1"),
+        ("sk-", "0123456789abcdef0123456789abcdef"),
+        ("sk-ant-", "api03-a1B2-c3D4e5-F6g7H8-i9J0k1L2-m3N4o5P6q7-R8s9T0u1-AA"),
+        ("sk-or-v1-", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"),
+        ("sk_live_", "qRoKi6hlXA8UNdZgIRrTgnqe"),
+        ("tgp_v1_", "a1B2-c3D4e5-F6g7H8-i9J0k1L2-m3N4o5P6q7R8s9T"),
+        ("xai-", "iK2ZWeqhFWCEPyYngFb51yBMWXaSCrUZoL8gOKHPf2eY2nP1lG3BbLx52FTZso5mMF355pBC12345678"),
+        ("xoxb-", "1234567890-1234567890123-K2qYpSKVvx8ZPxztDMvIGkbj"),
+        ("ya29.", "9ntXzvG1K_BR-nbSIh4MmDJIF0sqGy0ht0IJ9NI"),
+    ],
+)
+def test_key_that_begins_like_the_keys_of_a_vendor_is_not_sent(prefix: str, body: str) -> None:
+    for text in (
+        f"Why is {prefix}{body} refused?",
+        f'{{"token": "{prefix}{body}"}}',
+        f"https://{prefix}{body}@example.com",
+    ):
+        with pytest.raises(click.UsageError, match="not sent") as caught:
+            require_no_key([text])
+        assert body not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("sk-" + "a" * 1_000_000, id="sk-without-digit"),
+        pytest.param("sk-" + "a-" * 500_000, id="sk-with-hyphens"),
+        pytest.param("hf_" + "_" * 1_000_000, id="underscores"),
+        pytest.param("AIza" + "-" * 1_000_000, id="hyphens"),
+        pytest.param("the key is " + "a" * 1_000_000 + "/", id="after-key"),
+        pytest.param("the key is " + "1-" * 500_000 + "/", id="after-key-with-hyphens"),
+    ],
+)
+def test_long_text_is_read_once(text: str) -> None:
+    # With one more reading for each character, this would take hours.
+    require_no_key([text])
 
 
 @pytest.mark.parametrize("option", [("--system",), ("--template", "any", "-p", "name")])

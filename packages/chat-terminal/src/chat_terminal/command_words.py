@@ -29,12 +29,29 @@ _SIMILARITY: Final = 0.75
 _SENTENCE_LENGTH: Final = 4
 """Number of words from which a text that begins with the name of a command is a sentence."""
 _VENDOR_KEY: Final = re.compile(
-    r"(?<![\w-])(?:sk-[\w-]*?|(?:gsk|hf|r8|csk|fw|tgp)_|(?:xai|pplx|nvapi)-|AIza|AKIA)(?=\w*\d)(?=\w*[A-Za-z])\w{16,}",
-    re.ASCII,
+    r"""
+    (?<![\w-])(?:
+        (?:  # and a run of characters with digits, or with small and capital letters
+            sk-(?:\w*+-)*?
+            | (?:csk|pplx|xai)-
+            | (?:fw|gh[oprsu]|github_pat|gsk|hf|npm|r8|[rs]k_(?:live|test)|tgp)_
+        )
+        (?:(?=\w*\d)(?=\w*[A-Za-z])|(?=\w*[a-z])(?=\w*[A-Z]))\w{16,}
+        # These keys contain hyphens.
+        | (?:AIza|AQ\.Ab|glpat-|nvapi-|pypi-AgE|sk-ant-|tgp_v1_|xox[abeprs]-|ya29\.)
+        (?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}
+        | A[KS]IA[2-7A-Z]{16}(?![\w-])
+    )
+    """,
+    re.ASCII | re.VERBOSE,
 )
-"""API key that begins like the keys of a vendor."""
+"""API key that begins like the keys of a vendor.
+
+These are the vendors of the providers, GitHub, GitLab, AWS, Google Cloud, Slack, Stripe, npm and PyPI. The pattern
+reads a text once, because it begins only where a word begins, and no two repetitions share a character.
+"""
 _KEY: Final = re.compile(
-    r"(?=.*\d)(?:[\w+.-]*?[a-z0-9]{16,}[\w+.-]*|sk-[\w-]{13,})|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII
+    r"(?=.*\d)(?:(?=.*?[a-z0-9]{16})[\w+.-]+|sk-[\w-]{13,})|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII
 )
 """Text that may be an API key if the words before it are about keys."""
 _SEPARATORS: Final = re.compile(r"[\s=:;,?!\"'`()]+|(?<=api)[_-](?=key)")
@@ -54,7 +71,8 @@ def require_no_key(words: Sequence[str]) -> None:
     if _VENDOR_KEY.search(" ".join(words)):
         raise click.UsageError(_KEY_IN_QUESTION)
     parts = list(filter(None, _SEPARATORS.split(" ".join(words).lower())))
-    places = [place for place, part in enumerate(parts) if get_close_matches(part, ["keys", "key"], 1, _SIMILARITY)]
+    names = {part for part in {*parts} if get_close_matches(part, ["keys", "key"], 1, _SIMILARITY)}
+    places = [place for place, part in enumerate(parts) if part in names]
     if any(_KEY.fullmatch(part) for place in places for part in parts[place + 1 : place + 4]):
         raise click.UsageError(KEY_USAGE if len(words) > 1 else _KEY_IN_QUESTION)
     place = next(iter(places), len(parts))
