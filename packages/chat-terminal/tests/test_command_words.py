@@ -208,6 +208,9 @@ def test_key_in_an_option_is_not_sent(chat: Any, option: tuple[str, ...]) -> Non
         "keys to a happy life",
         "sessions of the council",
         "forget about it and go",
+        "keys lost in Paris yesterday",
+        "templates listed in that book",
+        "show 20241231 events of history",
     ],
 )
 def test_sentence_is_a_question(chat: Any, user_dir: Any, question: str) -> None:
@@ -220,7 +223,16 @@ def test_question_in_quotes_is_a_question(chat: Any, user_dir: Any, question: st
 
 
 @pytest.mark.parametrize(
-    "words", ["show me rivers", "sessions serach Bo", "templates edit a b", "embed a b c d", "forget a b"]
+    "words",
+    [
+        "show me rivers",
+        "sessions serach Bo",
+        "sessions serach Bo Ann",
+        "templates edit a b",
+        "embed a b c d",
+        "forget a b",
+        "forget 1a2b3c4d 5e6f7a8b 9c0d1e2f",
+    ],
 )
 def test_command_with_wrong_arguments_is_no_question(chat: Any, words: str) -> None:
     assert chat(*words.split()).code == 2
@@ -245,7 +257,18 @@ def test_misspelled_group_has_one_hint(chat: Any) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["modles --json", "resum abc123", "forgot abc", "sho abc", "modles list", "seshions list", "template list", "help"],
+    [
+        "modles --json",
+        "resum abc123",
+        "forgot abc",
+        "forgot 1a2b3c4d 5e6f7a8b 9c0d1e2f",
+        "sho abc",
+        "modles list",
+        "seshions list",
+        "seshions serach Bo Ann",
+        "template list",
+        "help",
+    ],
 )
 def test_misspelled_command_with_arguments_is_not_sent(chat: Any, words: str) -> None:
     ended = chat(*words.split())

@@ -26,6 +26,8 @@ _KEY_IN_QUESTION: Final = (
     "to send this text nevertheless, pipe it"
 )
 _SIMILARITY: Final = 0.75
+_SUBCOMMAND_SIMILARITY: Final = 0.82
+"""Minimum similarity of a misspelled subcommand. Words of sentences, such as "listed" and "lost", are less similar."""
 _SENTENCE_LENGTH: Final = 4
 """Number of words from which a text that begins with the name of a command is a sentence."""
 _VENDOR_KEY: Final = re.compile(
@@ -55,6 +57,8 @@ _KEY: Final = re.compile(
 )
 """Text that may be an API key if the words before it are about keys."""
 _SEPARATORS: Final = re.compile(r"[\s=:;,?!\"'`()]+|(?<=api)[_-](?=key)")
+_SESSION_NAME: Final = re.compile(r"(?=.*\d)(?=.*[a-f])[\da-f]{8}", re.ASCII)
+"""Name of a session that `chat` has generated. Any other name may be a word of a sentence."""
 _KEY_COMMANDS: Final = frozenset({"set", "list", "remove", "path"})
 _OPTIONS: Final = {"help": "--help", "version": "--version"}
 
@@ -92,7 +96,7 @@ def is_sentence(words: Sequence[str], command: click.Command) -> bool:
         command: the command.
     """
     plain = _words_before_options(words)
-    if len(plain) < _SENTENCE_LENGTH or (isinstance(command, click.Group) and plain[1] in command.commands):
+    if len(plain) < _SENTENCE_LENGTH or _is_argument(plain[1], command):
         return False
     return not accepts_arguments(plain[1:], command)
 
@@ -100,9 +104,9 @@ def is_sentence(words: Sequence[str], command: click.Command) -> bool:
 def require_question(words: Sequence[str], commands: Mapping[str, click.Command]) -> None:
     """Raise an error if the words look like a misspelled command and not like a question.
 
-    A command with a key as an argument is refused. A single word that is
-    similar to a command is refused. So are two words that are similar to a command with its argument, and a word that
-    is similar to a command group and is followed by one of the group's commands.
+    A command with a key as an argument is refused. A single word that is similar to a command is refused. So are two
+    words that are similar to a command with its argument. More words are refused if the first one is similar to a
+    command, and the second one is a subcommand, is similar to a subcommand, or is the generated name of a session.
 
     Args:
         words: arguments of the command line, the first of which is no known command.
@@ -144,16 +148,26 @@ def _words_before_options(words: Sequence[str]) -> list[str]:
     return list(takewhile(lambda word: not word.startswith("-"), words))
 
 
+def _is_argument(word: str, command: click.Command) -> bool:
+    """Return whether a word is an argument of a command, even if it is misspelled, and no word of a sentence."""
+    if isinstance(command, click.Group):
+        return bool(get_close_matches(word.lower(), command.commands, 1, _SUBCOMMAND_SIMILARITY))
+    return _takes_session(command) and _SESSION_NAME.fullmatch(word) is not None
+
+
+def _takes_session(command: click.Command) -> bool:
+    return any(param.name == "session" and isinstance(param, click.Argument) for param in command.params)
+
+
 def _continues_command(words: Sequence[str], command: click.Command, commands: Mapping[str, click.Command]) -> bool:
     """Return whether the words after the first one are arguments of a command, and no rest of a sentence."""
-    if len(words) == 1 or (isinstance(command, click.Group) and words[1] in command.commands):
+    if len(words) == 1 or _is_argument(words[1], command):
         return True
     if words[2:] or " " in words[1]:
         return False
     groups = [group for group in commands.values() if isinstance(group, click.Group)]
     # The first letter is rarely mistyped. Without this condition, "how high" would be a misspelled "show".
-    takes_name = any(param.name == "session" and isinstance(param, click.Argument) for param in command.params)
     is_alike = words[0][0].lower() == (command.name or "")[:1] and bool(
         get_close_matches(words[0].lower(), [command.name or ""], 1, 0.8)
     )
-    return (takes_name and is_alike) or any(words[1] in group.commands for group in groups)
+    return (_takes_session(command) and is_alike) or any(words[1] in group.commands for group in groups)
