@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 from chat_core.approvals import Principal
@@ -12,7 +12,8 @@ from chat_store import Snapshot
 
 from chat_inbox.approval_service import Action, ApprovalService, Choice
 from chat_inbox.http_errors import HTTPError
-from chat_inbox.tool_calls import Path, is_expired, own_decision, waits_for
+from chat_inbox.pending_list import field_name
+from chat_inbox.tool_calls import Path, compute_version, is_expired, own_decision, waits_for
 from chat_inbox.url_keys import decode_key, quote_key
 
 MAX_SELECTED: Final = 100
@@ -28,13 +29,11 @@ class Selection:
         conversation: id of the conversation.
         path: call ids, from the outermost call to this one.
         version: version of the call on the page of the user.
-        refused: whether a decision about the call was refused.
     """
 
     conversation: str
     path: Path
     version: str
-    refused: bool = False
 
 
 @final
@@ -46,11 +45,18 @@ class Outcome:
         selection: the selected call.
         name: name of the tool, or an empty string if the user may not see the call.
         problem: reason why the call was not decided; None if it was decided.
+        open_version: version of a call that was not decided and can be decided now; otherwise None.
     """
 
     selection: Selection
     name: str
     problem: str | None
+    open_version: str | None = None
+
+    @property
+    def field(self) -> str:
+        """The name of the form field that selects the call."""
+        return field_name(self.selection.conversation, self.selection.path)
 
     @property
     def url_key(self) -> str:
@@ -70,9 +76,9 @@ def read_selections(posted: Mapping[str, str]) -> list[Selection]:
     found: list[Selection] = []
     for name, version in posted.items():
         kind, _, place = name.partition(":")
-        if kind in {"call", "refused"}:
+        if kind == "call":
             conversation, _, call = place.partition("/")
-            found.append(Selection(decode_key(conversation)[0], decode_key(call), version, kind == "refused"))
+            found.append(Selection(decode_key(conversation)[0], decode_key(call), version))
     if not found:
         raise HTTPError(422, "Select at least one call. Nothing was decided.")
     if len(found) > MAX_SELECTED:
@@ -147,7 +153,11 @@ async def decide_selected(
 
 
 async def find_outcomes(
-    service: ApprovalService, person: Principal, selections: Sequence[Selection], action: Action
+    service: ApprovalService,
+    person: Principal,
+    selections: Sequence[Selection],
+    action: Action,
+    refused: Collection[Selection] = (),
 ) -> list[Outcome]:
     """Return what became of selected calls, as it is stored: a page with the outcomes can be loaded again.
 
@@ -156,18 +166,34 @@ async def find_outcomes(
         person: the approver.
         selections: the selected calls.
         action: the decision.
+        refused: calls about which the decision was refused.
     """
     outcomes: list[Outcome] = []
     for selection in selections:
-        name, problem = "", None
+        name, problem, version = "", None, None
         try:
             snapshot = await service.snapshot(person, selection.conversation)
             name = service.find_call(snapshot, selection.path).name
             # The user may have decided a refused call in another tab.
-            if selection.refused or own_decision(snapshot.messages, selection.path, person.name) != action:
+            if selection in refused or own_decision(snapshot.messages, selection.path, person.name) != action:
                 await find_selected(service, person, selection, action)
                 problem = f"{name} was not decided: select it again."
         except HTTPError as error:
             problem = error.detail
-        outcomes.append(Outcome(selection, name, problem))
+        if problem is not None:
+            version = await _find_open_version(service, person, selection, action)
+        outcomes.append(Outcome(selection, name, problem, version))
     return outcomes
+
+
+async def _find_open_version(
+    service: ApprovalService, person: Principal, selection: Selection, action: Action
+) -> str | None:
+    """Return the current version of a call, or None if the person cannot decide it now."""
+    try:
+        snapshot = await service.snapshot(person, selection.conversation)
+        version = compute_version(service.find_call(snapshot, selection.path))
+        await find_selected(service, person, replace(selection, version=version), action)
+    except HTTPError:
+        return None
+    return version

@@ -274,12 +274,11 @@ def build_row(
     )
 
 
-def field_name(conversation: str, path: Path, kind: str = "call") -> str:
+def field_name(conversation: str, path: Path) -> str:
     """Return the name of the form field that selects a call. Its value is the version of the call.
 
     Args:
         conversation: id of the conversation.
         path: call ids, from the outermost call to this one.
-        kind: `call`, or `refused` in the address of outcomes, if the decision about the call was refused.
     """
-    return f"{kind}:{encode_key(conversation)}/{encode_key(*path)}"
+    return f"call:{encode_key(conversation)}/{encode_key(*path)}"

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from chat_inbox.approval_service import Action, Choice
-from chat_inbox.bulk_decisions import decide_selected, find_outcomes, find_selected, read_selections
+from chat_inbox.bulk_decisions import Outcome, decide_selected, find_outcomes, find_selected, read_selections
 from chat_inbox.conversation_facts import load_facts
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.pages import InboxPages, Posted, read_posted_form
@@ -22,6 +22,8 @@ from chat_inbox.pending_list import AGES, PAGE_SIZE, SORTS, PendingQuery, Pendin
 from chat_inbox.render import render, render_signed
 from chat_inbox.security import require_same_origin
 
+_MAX_QUERY: Final = 4000
+"""Maximum length of a query string with selected calls. Many proxies refuse an address of more than 8 kB."""
 _ACTIONS: Final[Mapping[str, Action]] = {"approve": "approve", "reject": "reject"}
 
 
@@ -46,44 +48,59 @@ class PendingPages(InboxPages):
     async def confirm(self, request: Request) -> Response:
         """Ask for a confirmation of a decision about the selected calls."""
         person = await self._require_person(request)
+        # A link must not fill in the reason and the note, which are recorded as words of the user.
+        chosen = {name: value for name, value in request.query_params.items() if _is_choice(name)}
+        return await self._confirm(request, person, chosen)
+
+    async def _confirm(self, request: Request, person: Principal, form: Posted) -> Response:
         try:
-            # A link must not fill in the reason and the note, which are recorded as words of the user.
-            chosen = {name: value for name, value in request.query_params.items() if _is_choice(name)}
-            return await self._render_confirmation(request, person, chosen)
+            return await self._render_confirmation(request, person, form)
         except HTTPError as error:
             return await self._render_list(request, person, error)
 
     async def decide(self, request: Request) -> Response:
-        """Store a confirmed decision about the selected calls, and redirect to its outcomes."""
+        """Store a confirmed decision about the selected calls, and redirect to its outcomes.
+
+        If a call was not decided, the response shows the outcomes and what the user wrote, which no address contains.
+        """
         require_same_origin(request)
         person = await self._require_person(request)
         posted = await read_posted_form(request)
+        if posted.get("confirmed") != "yes":  # the selection was too long for an address, or its calls were refused
+            return await self._confirm(request, person, posted)
         action, selections = _read_action(posted), read_selections(posted)
         try:
             self._tokens.verify(request, person, posted.get("token", ""))
         except HTTPError as error:  # such as after a restart of the server: what the user wrote is kept
             return await self._render_confirmation(request, person, posted, error)
-        if posted.get("confirmed") != "yes":  # the list of an earlier version
-            return await self._render_confirmation(request, person, posted)
         reason = posted.get("text", "").strip() or None
         choice = Choice(
             action, text=reason if action == "reject" else None, note=posted.get("note", "").strip() or None
         )
         refused = await decide_selected(self._service, person, selections, choice)
-        shown: dict[str, str] = {"action": action}
-        for selection in selections:
-            kind = "refused" if selection in refused else "call"
-            shown[field_name(selection.conversation, selection.path, kind)] = selection.version
-        query = urlencode({**shown, **PendingQuery.parse(request.query_params).parameters}, errors="replace")
+        fields = {field_name(item.conversation, item.path): item.version for item in selections}
+        filters = PendingQuery.parse(request.query_params).parameters
+        query = urlencode({"action": action, **fields, **filters}, errors="replace")
+        if refused or len(query) > _MAX_QUERY:
+            outcomes = await find_outcomes(self._service, person, selections, action, refused)
+            return self._render_outcomes(request, person, action, outcomes, posted if refused else {})
         return RedirectResponse(f"{request.scope.get('root_path', '')}/decided?{query}", status_code=303)
 
     async def show_outcomes(self, request: Request) -> Response:
         """Render the outcomes of a decision about selected calls."""
         person = await self._require_person(request)
-        action, query = _read_action(request.query_params), PendingQuery.parse(request.query_params)
+        action = _read_action(request.query_params)
         outcomes = await find_outcomes(self._service, person, read_selections(request.query_params), action)
+        return self._render_outcomes(request, person, action, outcomes, {})
+
+    def _render_outcomes(
+        self, request: Request, person: Principal, action: Action, outcomes: Sequence[Outcome], form: Posted
+    ) -> Response:
+        query = PendingQuery.parse(request.query_params)
         back = query.encode(query.page)
-        return render(request, "bulk_done.html", person=person, action=action, outcomes=outcomes, back=back)
+        context = {"person": person, "action": action, "outcomes": outcomes, "form": form, "back": back}
+        is_refused = all(outcome.problem for outcome in outcomes)
+        return render(request, "bulk_done.html", 409 if form and is_refused else 200, **context)
 
     async def _render_list(self, request: Request, person: Principal, problem: HTTPError | None = None) -> Response:
         query = PendingQuery.parse(request.query_params)
@@ -101,12 +118,14 @@ class PendingPages(InboxPages):
             **await self._load_conversations(person, [item for item in shown if item.conversation not in snapshots]),
             **snapshots,
         }
+        rows = [await self._build_row(item, snapshots.get(item.conversation)) for item in shown]
         return render(
             request,
             "list.html",
             problem.status if problem else 200,
             person=person,
-            rows=[await self._build_row(item, snapshots.get(item.conversation)) for item in shown],
+            rows=rows,
+            post=len(urlencode({row.field: row.version for row in rows if row.field}, errors="replace")) > _MAX_QUERY,
             query=query,
             here=query.encode(page),
             page=page,
