@@ -163,7 +163,7 @@ def test_what_was_written_moves_into_the_form_of_a_changed_call(page: Page, plac
     reason.fill("not this month")
     change_versions(page, f"{address}/conversations/chat-17")
     lost = page.get_by_role("alert")
-    expect(lost).to_contain_text("Your edits of transfer were dropped: the call has changed.")
+    expect(lost).to_contain_text("Your edits of transfer were dropped: the call has changed.\ncents: 77")
 
     expect(page.get_by_label("cents", exact=True)).to_have_value("4000")
     expect(reason).to_have_value("not this month")
@@ -185,6 +185,27 @@ def test_a_reason_stays_readable_if_another_user_has_decided(chromium: Browser, 
         expect(plain.get_by_role("alert").filter(has_text="You wrote: not this month")).to_be_visible()
 
     expect(page.get_by_text("This was not sent, because the call has changed: not this month")).to_be_visible()
+
+
+def test_edits_of_a_refused_form_stay_readable_if_another_user_decides(
+    chromium: Browser, page: Page, place: Place
+) -> None:
+    address = place.serve("ana")
+    with page_of(chromium, script=False) as plain:
+        open_call(page, address)
+        plain.goto(f"{address}/conversations/chat-17")
+        for each in (page, plain):
+            edit(each)
+            each.get_by_label("to", exact=True).fill("Mira")
+            each.get_by_label("cents", exact=True).fill("2.5")
+            approve(each)
+            expect(each.get_by_role("alert").first).to_contain_text("Nothing was decided yet")
+        place.decided_elsewhere("ben@example.com")
+        lost = page.locator("#lost")
+        expect(lost).to_contain_text("Your edits of transfer were dropped: the call has changed.\nto: Mira\ncents: 2.5")
+        approve(plain)
+        alert = plain.get_by_role("alert").filter(has_text="ben@example.com rejected transfer")
+        expect(alert).to_contain_text("You edited: to: Mira\nYou edited: cents: 2.5", use_inner_text=True)
 
 
 def test_a_decision_of_this_page_reports_no_lost_edits(page: Page, place: Place) -> None:

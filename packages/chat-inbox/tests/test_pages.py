@@ -312,11 +312,18 @@ async def test_form_of_an_outdated_page_returns_409_and_shows_who_decided(
     form = form_for(await client.get(PAGE))
     async with MemoryStore(beside=store).open("chat-17") as elsewhere:
         elsewhere.messages.tool("call_1").approve(by="ben@example.com", arguments={"to": "Ben", "cents": 1})
-    answer = await client.submit(form, "Approve", **{NOTE: "as agreed"})
+    edits = {"to": "Mira", "cents": "many", NOTE: "as agreed", **form.choose("speed", "fast")}
+    answer = await client.submit(form, "Approve", **edits)
 
     assert answer.status == 409
     assert "ben@example.com approved transfer with other arguments" in answer.text
-    assert "You wrote: as agreed" in answer.text
+    for written in (
+        "You wrote: as agreed",
+        "You edited: to: Mira",
+        "You edited: cents: many",
+        "You edited: speed: fast",
+    ):
+        assert written in answer.text
     assert bank.paid == []
 
 

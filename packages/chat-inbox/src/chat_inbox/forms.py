@@ -352,6 +352,21 @@ def attach_errors(form: Field, errors: Mapping[str, str]) -> None:
         best.error = f"{best.error}; {text}" if best.error else text
 
 
+def format_edits(form: Field) -> list[str]:
+    """Return the edited fields of a submitted form as lines of text, such as `items[2].price: 3`.
+
+    Args:
+        form: form that was read with `read_form()`.
+    """
+    words = {"null": "no value (null)", "absent": "left out"}
+    lines: list[str] = []
+    for item in form.walk():
+        if (item.text, item.state) != (item.initial_text, item.initial_state) and item.kind not in ("object", "array"):
+            labels = {key: label for key, label, _ in item.choices} or {item.text: words.get(item.state, item.text)}
+            lines.append(f"{item.path or item.label}: {labels[item.text]}")
+    return lines
+
+
 def _contains_path(outer: str, path: str) -> bool:
     """Return whether `path` is `outer`, or the path of a value inside it."""
     return path == outer or (path.startswith(outer) and path[len(outer)] in ".[") or not outer

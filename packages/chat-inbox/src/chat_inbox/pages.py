@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, cast, final
 from urllib.parse import parse_qsl, urlencode
 
@@ -21,7 +21,7 @@ from chat_inbox.approval_service import ApprovalService, Choice
 from chat_inbox.conversation_facts import Describe, load_facts
 from chat_inbox.conversation_view import DEFAULT_TURNS, ConversationView, call_anchor
 from chat_inbox.event_streams import EventStreams
-from chat_inbox.forms import Field, attach_errors, build_form, invalid_fields, is_same_json, read_form
+from chat_inbox.forms import Field, attach_errors, build_form, format_edits, invalid_fields, is_same_json, read_form
 from chat_inbox.http_errors import HTTPError
 from chat_inbox.render import render_signed
 from chat_inbox.security import MAX_FORM_BYTES, FormTokens, read_body, require_same_origin
@@ -59,6 +59,7 @@ class Draft:
         posted: submitted fields by name.
         problem: message about the form as a whole.
         errors: messages about fields other than the arguments, by field name.
+        edits: edits of the arguments, as lines of text, if the call has changed.
     """
 
     path: Path
@@ -66,6 +67,7 @@ class Draft:
     posted: Posted
     problem: str
     errors: dict[str, str]
+    edits: list[str] = field(default_factory=list[str])
 
 
 class InboxPages:
@@ -136,6 +138,7 @@ class Pages(InboxPages):
             status = 422 if draft.errors or (draft.form and invalid_fields(draft.form)) else 200
         except HTTPError as error:
             draft.problem, status = error.detail, error.status
+            draft.edits = self._read_edits(snapshot, draft)
             if draft.form is not None and error.errors:
                 attach_errors(draft.form, error.errors)
         if status == 422 and not draft.problem:  # noqa: PLR2004 - unprocessable content
@@ -159,6 +162,21 @@ class Pages(InboxPages):
         self._service.require_current(tool, draft.posted.get("version", ""))
         draft.form = self._build_form(snapshot, draft.path, tool)
         return read_choice(tool, draft)
+
+    def _read_edits(self, snapshot: Snapshot, draft: Draft) -> list[str]:
+        """Return the edits of a form that cannot be shown again, because the call has changed."""
+        form = draft.form
+        if form is None and "schema" in draft.posted:
+            try:
+                tool = self._service.find_call(snapshot, draft.path)
+            except HTTPError:
+                return []
+            definition = self._service.tool_definition(snapshot.id, snapshot.messages, draft.path)
+            # Another user may have approved other arguments, so the edits are compared with those of the model.
+            form = build_form(definition.declaration.parameters if definition else None, dict(tool.call.arguments))
+            if draft.posted["schema"] == form.schema_version:
+                read_form(form, draft.posted)
+        return [] if form is None else format_edits(form)
 
     def _build_form(self, snapshot: Snapshot, path: Path, tool: Tool) -> Field | None:
         """Build a form to edit the arguments of a call. Return None if the call does not wait for a decision."""

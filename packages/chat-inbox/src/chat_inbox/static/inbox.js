@@ -31,13 +31,15 @@
 
   document.addEventListener("input", ({ target }) => {
     const hint = target.form?.querySelector(".edited[data-script]");
-    if (hint) hint.hidden = !isEdited(target.form);
+    if (hint) hint.hidden = !edits(target.form).length;
   });
 
-  function isEdited(form) {
+  // The edited fields as text. The fields of a form that was refused have the edits as their defaults.
+  function edits(form) {
     const inputs = [...form.querySelectorAll("[name^=f]:not([type=hidden])")];
-    return inputs.some((input) => input.matches("select")
-      ? input.selectedIndex >= 0 && !input.selectedOptions[0].defaultSelected : input.value !== input.defaultValue);
+    return inputs.filter((input) => input.matches("[data-edited]") || (input.matches("select")
+      ? input.selectedIndex >= 0 && !input.selectedOptions[0].defaultSelected : input.value !== input.defaultValue))
+      .map((input) => `${input.labels[0]?.textContent || input.getAttribute("aria-label")}: ${input.selectedOptions?.[0].textContent ?? input.value}`);
   }
 
   function isLeftOut(input) {
@@ -257,7 +259,8 @@
         if (!same && input.value && input.name !== "as") lost.push(`This was not sent, because the call has changed: ${input.value}`);
       }
     }
-    if (isEdited(old)) lost.push(`Your edits of ${old.querySelector(".name").textContent} were dropped: the call has changed.`);
+    const dropped = edits(old);
+    if (dropped.length) lost.push([`Your edits of ${old.querySelector(".name").textContent} were dropped: the call has changed.`, ...dropped].join("\n"));
   }
 
   function lose(texts) {
