@@ -11,15 +11,19 @@ import termios
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from ctypes.util import find_library
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, final
 
 import pytest
-from chat_terminal.line_editing import enable_line_editing, prompt_value, remember_line
+from chat_terminal.line_editing import enable_line_editing, prompt_value, read_line, remember_line
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo terminals")
 SECONDS = 60.0
 LEFT, UP, HOME, END_OF_INPUT = "\x1b[D", "\x1b[A", "\x01", "\x04"
+LIBEDIT = {"LD_PRELOAD": find_library("edit") or ""} if sys.platform == "linux" else {}
+"""Environment in which libedit replaces GNU readline, as on macOS, if it is installed."""
 TYPED_BEFORE = """
 import select, sys
 from chat_terminal.line_editing import enable_line_editing, read_line
@@ -164,6 +168,17 @@ def test_a_line_at_the_prompt_has_no_limit_and_pasted_lines_are_sent(chat: Any, 
     assert "  two\n  three\n" in shown
 
 
+def test_pasted_lines_are_sent_with_libedit(chat: Any, user_dir: Any) -> None:
+    with terminal("talk", *user_dir.talker, environment=LIBEDIT) as user:
+        user.until("> ")
+        while not user.edits:
+            os.sched_yield()
+        user.say("two\nthree\n", "Loire.")
+        user.type(END_OF_INPUT)
+        assert user.process.wait(SECONDS) == 0
+    assert "  two\n  three\n" in chat("show").out
+
+
 def test_an_argument_is_edited_with_the_keys_and_checked_at_once(user_dir: Any) -> None:
     with terminal("Pay", "Bo.", *user_dir.payer) as user:
         user.until("[l]ater): ")
@@ -216,6 +231,22 @@ def test_control_space_at_the_prompt_does_not_end_the_input(chat: Any, user_dir:
     assert questions(chat) == ["Hi."]
 
 
+def test_control_space_keeps_the_meaning_that_the_user_has_chosen(chat: Any, user_dir: Any) -> None:
+    settings = user_dir.folder / "inputrc"
+    settings.write_text('"\\C-@": "Name a river."\n')
+    with terminal("talk", *user_dir.talker, environment={"INPUTRC": str(settings)}) as user:
+        for _ in range(2):
+            user.until("> ")
+            while not user.edits:
+                os.sched_yield()
+            user.type("\0\n")
+        user.until("Seine.")
+        user.until("> ")
+        user.type(END_OF_INPUT)
+        assert user.process.wait(SECONDS) == 0
+    assert questions(chat) == ["Name a river.", "Name a river."]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_at_the_prompt_resets_the_terminal(user_dir: Any, number: signal.Signals) -> None:
     with terminal("talk", *user_dir.talker) as user:
@@ -224,6 +255,14 @@ def test_signal_at_the_prompt_resets_the_terminal(user_dir: Any, number: signal.
             os.sched_yield()
         assert user.stop(number) == 128 + number
         assert not user.edits
+
+
+def test_libedit_without_the_hook_reads_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("readline", "Importing this module enables command line editing using libedit readline.")
+    monkeypatch.setitem(sys.modules, "readline", module)
+    monkeypatch.setattr("builtins.input", str.upper)
+
+    assert read_line("Name> ") == "NAME> "
 
 
 def test_other_streams_are_not_edited(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -167,7 +167,8 @@ class Dialog:
         """Read what the user has typed, and add the complete lines to the messages."""
         data = os.read(sys.stdin.fileno(), _READ_SIZE)
         self._input_ended = not data
-        *lines, self._typed = (self._typed + data).split(b"\n")
+        # While libedit reads a line, the terminal stores the line breaks of pasted text as carriage returns.
+        *lines, self._typed = (self._typed + data).replace(b"\r", b"\n").split(b"\n")
         for line in lines:
             if len(line) >= _LINE_LIMIT:
                 self._refuse_long_line()

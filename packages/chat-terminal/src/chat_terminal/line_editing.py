@@ -41,16 +41,24 @@ def read_line(prompt: str) -> str:
     """
     import readline  # noqa: PLC0415 - as above
 
+    if "libedit" in (readline.__doc__ or ""):  # such as on macOS: it never calls the hook, which may not exist
+        return input(prompt)
+    is_bound = False
+
     def bind_null() -> None:
-        # A terminal stores a ctrl-D that was pressed just before readline took over the keyboard as a null character.
-        typed, _, _ = select.select([sys.stdin], [], [], 0)
-        readline.parse_and_bind(r'"\C-@": "\C-d"' if typed else r'"\C-@": set-mark')
+        nonlocal is_bound
+        # Linux stores a ctrl-D that was pressed just before readline took over the keyboard as a null character.
+        is_bound = bool(select.select([sys.stdin], [], [], 0)[0])
+        if is_bound:
+            readline.parse_and_bind(r'"\C-@": "\C-d"')
 
     readline.set_pre_input_hook(bind_null)
     try:
         return input(prompt)
     finally:
         readline.set_pre_input_hook(None)
+        if is_bound:
+            readline.parse_and_bind(r'"\C-@": set-mark')
 
 
 def remember_line(text: str) -> None:
