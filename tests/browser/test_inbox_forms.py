@@ -350,3 +350,22 @@ def test_values_are_expanded_where_a_decision_is_made(page: Page, place: Place, 
     expect(text).to_be_visible(visible=length < 2000)
     open_call(page, address, "chat-18")
     expect(text).to_be_visible(visible=length < 2000)
+
+
+def test_a_reason_is_sent_again_for_a_call_that_was_refused(page: Page, place: Place) -> None:
+    place.ask("chat-18")
+    page.goto(place.serve("ana"))
+    for conversation in ("chat-17", "chat-18"):
+        page.get_by_label(f"Select transfer in {conversation}").check()
+    page.get_by_role("button", name="Reject selected").click()
+    page.get_by_label("Reason, for the model").fill("not this month")
+    place.decided_elsewhere("ben@example.com")
+    page.locator("input[name='call:chat-18/call_1']").evaluate("input => input.value = '0-0'")
+    page.get_by_role("button", name="Reject 2 calls").click()
+    expect(page.get_by_role("heading", name="0 of 2 calls rejected")).to_be_visible()
+    expect(page.get_by_text("Your reason: not this month")).to_be_visible()
+    page.get_by_role("button", name="Reject the call that can still be decided").click()
+    expect(page.get_by_label("Reason, for the model")).to_have_value("not this month")
+    page.get_by_role("button", name="Reject 1 call").click()
+
+    expect(page.get_by_role("heading", name="1 of 1 call rejected")).to_be_visible()
