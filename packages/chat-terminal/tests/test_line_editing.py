@@ -11,7 +11,6 @@ import termios
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from ctypes.util import find_library
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, final
@@ -22,8 +21,6 @@ from chat_terminal.line_editing import enable_line_editing, prompt_value, read_l
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo terminals")
 SECONDS = 60.0
 LEFT, UP, HOME, END_OF_INPUT = "\x1b[D", "\x1b[A", "\x01", "\x04"
-LIBEDIT = {"LD_PRELOAD": find_library("edit") or ""} if sys.platform == "linux" else {}
-"""Environment in which libedit replaces GNU readline, as on macOS, if it is installed."""
 TYPED_BEFORE = """
 import select, sys
 from chat_terminal.line_editing import enable_line_editing, read_line
@@ -89,6 +86,12 @@ class Terminal:
             with suppress(subprocess.TimeoutExpired):
                 return self.process.wait(5)
         raise TimeoutError
+
+    def erase(self) -> None:
+        """Type a character and erase it, so that the prompt surely reads the keys that follow."""
+        self.type("x")
+        self.until("x")
+        self.type("\x08")
 
     @property
     def edits(self) -> bool:
@@ -168,12 +171,11 @@ def test_a_line_at_the_prompt_has_no_limit_and_pasted_lines_are_sent(chat: Any, 
     assert "  two\n  three\n" in shown
 
 
-def test_pasted_lines_are_sent_with_libedit(chat: Any, user_dir: Any) -> None:
-    with terminal("talk", *user_dir.talker, environment=LIBEDIT) as user:
+def test_pasted_lines_may_end_in_carriage_returns(chat: Any, user_dir: Any) -> None:
+    with terminal("talk", *user_dir.talker) as user:
         user.until("> ")
-        while not user.edits:
-            os.sched_yield()
-        user.say("two\nthree\n", "Loire.")
+        user.erase()
+        user.say("two\rthree\r", "Loire.")
         user.type(END_OF_INPUT)
         assert user.process.wait(SECONDS) == 0
     assert "  two\n  three\n" in chat("show").out
@@ -223,8 +225,7 @@ def test_text_just_before_the_prompt_is_part_of_the_line() -> None:
 def test_control_space_at_the_prompt_does_not_end_the_input(chat: Any, user_dir: Any) -> None:
     with terminal("talk", *user_dir.talker) as user:
         user.until("> ")
-        while not user.edits:
-            os.sched_yield()
+        user.erase()
         user.say("\0Hi.\n", "Loire.")
         user.type(END_OF_INPUT)
         assert user.process.wait(SECONDS) == 0
@@ -237,8 +238,7 @@ def test_control_space_keeps_the_meaning_that_the_user_has_chosen(chat: Any, use
     with terminal("talk", *user_dir.talker, environment={"INPUTRC": str(settings)}) as user:
         for _ in range(2):
             user.until("> ")
-            while not user.edits:
-                os.sched_yield()
+            user.erase()
             user.type("\0\n")
         user.until("Seine.")
         user.until("> ")

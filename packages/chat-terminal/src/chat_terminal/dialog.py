@@ -167,7 +167,7 @@ class Dialog:
         """Read what the user has typed, and add the complete lines to the messages."""
         data = os.read(sys.stdin.fileno(), _READ_SIZE)
         self._input_ended = not data
-        # While libedit reads a line, the terminal stores the line breaks of pasted text as carriage returns.
+        # The lines of a text that is pasted at the prompt end in carriage returns, see `ICRNL` in termios(3).
         *lines, self._typed = (self._typed + data).replace(b"\r", b"\n").split(b"\n")
         for line in lines:
             if len(line) >= _LINE_LIMIT:
