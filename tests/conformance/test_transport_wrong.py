@@ -79,7 +79,7 @@ class CutsLongBodies(Right):
 
 
 class DoesNotDecode(Right):
-    names = ("compressed", "compressed_body_too_long")
+    names = ("compressed", "compressed_body_too_long", "cut_compressed_body")
 
     def made(self) -> AiohttpTransport:
         made = super().made()
@@ -196,7 +196,7 @@ class SaysAlwaysTwoHundred(Right):
 
 
 class WaitsForTheFirstEvent(Right):
-    names = ("head_before_the_events", "event_too_long")
+    names = ("head_before_the_events", "event_too_long", "bytes_after_a_response")
     patience = 1.5
 
     @asynccontextmanager
@@ -293,7 +293,7 @@ class KeepsWhateverComes(Right):
 
 
 class TakesABreakForTheEnd(Right):
-    names = ("broken_stream",)
+    names = ("broken_stream", "cut_compressed_body")
 
     async def batches(self, request: Request, stream: EventStream) -> Batches:
         try:
@@ -505,7 +505,7 @@ class KeepsTheRestForTheNext(Right):
 
 
 class ReadsAheadWithoutEnd(Right):
-    names = ("slow_reader",)
+    names = ("slow_reader", "bytes_after_a_response")
 
     def made(self) -> AiohttpTransport:
         made = super().made()
