@@ -104,6 +104,15 @@ def test_a_call_that_is_also_in_the_older_field_runs_once(text: str, whole: bool
     assert [tool.call_id for tool in tools(newer | other, whole=whole)] == ["a", "b", None]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("texts", [("", "{}"), ("{}", ""), ("", "")])
+def test_a_call_without_arguments_that_is_also_in_the_older_field_runs_once(
+    texts: tuple[str, str], whole: bool
+) -> None:
+    message = calls(call(0, "a", "f", texts[0])) | {"function_call": {"name": "f", "arguments": texts[1]}}
+    assert [tool.call_id for tool in tools(message, whole=whole)] == ["a"]
+
+
 def test_null_arguments_and_ids_are_read_as_missing() -> None:
     item = {"index": 0, "id": None, "function": {"name": "f", "arguments": None}}
     (tool,) = tools(calls(item))

@@ -107,6 +107,40 @@ def test_calls_that_are_repeated_under_another_index_are_read_once(
     assert placed(*first, (later[0], "a", "pay", again), (later[1], *ASK)) == [PAY, ASK]
 
 
+def test_a_repetition_under_another_index_may_end_with_an_empty_fragment() -> None:
+    assert placed((0, *PAY), (1, *ASK), (2, *PAY), (2, "a", "", ""), (2, "", "", "\n")) == [
+        ("a", "pay", PAY[2] + "\n"),
+        ASK,
+    ]
+
+
+def test_a_repeated_call_without_arguments_is_read_once() -> None:
+    assert placed((0, "a", "f", ""), (1, "a", "f", "{}")) == [("a", "f", "")]
+    assert placed((0, "a", "f", "{}"), (1, "a", "f", ""), (2, "a", "f", " ")) == [("a", "f", "{}")]
+
+
+@pytest.mark.parametrize("indexes", [(None, None, None), (None, None, 2), (0, 1, 0), (0, 1, 2)])
+@pytest.mark.parametrize("ids", [True, False], ids=["id in each fragment", "id in the first fragment"])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_repeated_arguments_may_have_many_fragments(
+    size: int, ids: bool, indexes: tuple[object, object, object]
+) -> None:
+    id_, name, text = PAY
+    pay, ask, again = indexes
+    rest = [(again, id_ if ids else "", "", text[at : at + size]) for at in range(0, len(text), size)]
+    assert placed((pay, *PAY), (ask, *ASK), (again, id_, name, ""), *rest) == [PAY, ASK]
+
+
+def test_an_empty_fragment_may_precede_repeated_arguments() -> None:
+    name = (None, "a", "pay", "")
+    assert placed((None, *PAY), (None, *ASK), name, (None, "a", "", ""), (None, "", "", PAY[2])) == [PAY, ASK]
+
+
+def test_a_repeated_name_does_not_interrupt_the_last_call() -> None:
+    pieces = [(None, *PAY), (None, "b", "ask", '{"x":'), (None, "a", "pay", ""), (None, "", "", "{}}")]
+    assert placed(*pieces) == [PAY, ("b", "ask", '{"x":{}}')]
+
+
 @pytest.mark.parametrize("text", ['{"x":true}', '{"x":1.0}', '{"x":"1"}', '{"x":1,"y":1}', '{"x":1', "x"])
 def test_a_call_with_other_arguments_is_no_repetition(text: str) -> None:
     first = (None, "a", "f", '{"x":1}')

@@ -130,6 +130,10 @@ class Call:
         self._scanned = len(self.arguments)
         return self._nesting.closed
 
+    def has_incomplete_arguments(self) -> bool:
+        """Return whether a part of the arguments was received, but not all of them."""
+        return bool(self.arguments) and not self.has_complete_arguments()
+
     def has_arguments(self, text: str) -> bool:
         """Return whether the arguments received so far equal `text`, as text or as JSON."""
         if len(text) == self._length and text == "".join(self.arguments):
@@ -137,7 +141,7 @@ class Call:
         return text.lstrip().startswith("{") and _canonical_json(text) == self.canonical_arguments()
 
     def canonical_arguments(self) -> str:
-        """Return the arguments as JSON with sorted keys and without optional whitespace."""
+        """Return the arguments as JSON with sorted keys and without optional whitespace. No arguments are `{}`."""
         if self._canonical is None:
             self._canonical = _canonical_json("".join(self.arguments))
         return self._canonical
@@ -173,7 +177,8 @@ class Calls:
         found = self.found
         if len(found) > 1 and (older := self._by_index.get(FUNCTION_CALL)) is not None:
             others = [call for call in found if call is not older]
-            if any(_repeats_call(call, "", older.name, "".join(older.arguments) or "{}") for call in others):
+            text = older.canonical_arguments()
+            if any(call.name == older.name and call.canonical_arguments() == text for call in others):
                 found = others
         counts = Counter([call.id for call in found if call.id])
         if self._whole or len(counts) == sum(counts.values()):
@@ -197,13 +202,15 @@ class Calls:
         known: Call | None = None
         if not self._whole:
             known = self._find_call_without_index(id, name, text) if place is None else self._by_index.get(place)
-        restarted, self._restarted = self._restarted, None
+        restarted = self._restarted
+        if name or text:
+            self._restarted = None
         repeats: Call | None = None
         if name:
-            if any(_repeats_call(call, id, name, text) for call in (self._by_id.get(id), known)):
+            if self._repeats(place, known, id, name, text):
                 return None
-            if known is not None and place is None and id and not text and known.has_complete_arguments():
-                self._restarted = known
+            if known is not None and id and not text:
+                self._restarted = self._find_restarted(known)
             if known is not None and _begins_another(known, id, text, indexed=place is not None):
                 known = None
         elif known is not None and known is restarted and text.lstrip().startswith("{"):
@@ -219,10 +226,29 @@ class Calls:
         call = Call(len(self.found))
         if repeats is not None:
             call.id, call.name = repeats.id, repeats.name
+            self._by_id[call.id or ""] = call
         self.found.append(call)
         if place is not None:
             self._by_index[place] = call
         return call
+
+    def _repeats(self, place: str | None, known: Call | None, id_: str, name: str, text: str) -> bool:
+        """Return whether a fragment repeats a complete call. Further fragments with its index then belong to that call.
+
+        `known` is the call that the fragment would continue.
+        """
+        for call in (self._by_id.get(id_), known):
+            if call is not None and _repeats_call(call, id_, name, text):
+                if place is not None:
+                    self._by_index.setdefault(place, call)
+                return True
+        return False
+
+    def _find_restarted(self, call: Call) -> Call | None:
+        """Return `call`, whose id and name were repeated, or None if the next fragment cannot repeat its arguments."""
+        if self.found[-1].has_incomplete_arguments():
+            return None  # the next fragment continues the last call
+        return call if call.has_complete_arguments() else None
 
     def _find_call_without_index(self, id_: str, name: str, text: str) -> Call | None:
         """Return the existing call that a fragment without an index belongs to, or None if it starts a new call."""
@@ -236,16 +262,16 @@ class Calls:
         return last
 
 
-def _repeats_call(call: Call | None, id_: str, name: str, text: str) -> bool:
+def _repeats_call(call: Call, id_: str, name: str, text: str) -> bool:
     """Return whether a fragment only repeats a complete call, as some servers do at the end of a stream."""
-    if call is None or name != call.name or (id_ and call.id and id_ != call.id):
+    if name != call.name or (id_ and call.id and id_ != call.id):
         return False
     return bool(text) and call.has_complete_arguments() and call.has_arguments(text)
 
 
 def _canonical_json(text: str) -> str:
     try:
-        return json.dumps(loads(text), sort_keys=True, separators=(",", ":"))
+        return json.dumps(loads(text if text.strip() else "{}"), sort_keys=True, separators=(",", ":"))
     except (ValueError, RecursionError):
         return text
 
