@@ -69,5 +69,10 @@ async def test_a_fence_is_invalid_if_the_server_enforces_json(preset: Preset[Any
         await ask(preset, FENCED[0], stream=False, tools=tools)
 
 
+@pytest.mark.parametrize("text", ["```sql\nSELECT 1\n```", "```\nx\n```\nand\n```\n{}\n```", "``````"])
+def test_other_fenced_text_keeps_its_fence(text: str) -> None:
+    assert decode(json.dumps(answer(text)).encode(), "p", fenced=True).text == text
+
+
 def test_a_text_response_keeps_its_fence() -> None:
     assert decode(json.dumps(answer(FENCED[0])).encode(), "p").text == FENCED[0]

@@ -41,9 +41,6 @@ DONE: Final = b"[DONE]"
 MIN_CHUNK_LENGTH: Final = 16
 """The minimum length of a JSON chunk. Shorter data is `[DONE]` or empty, possibly with whitespace."""
 
-FENCE_LENGTH: Final = 6
-"""The length of the two marks of a code fence."""
-
 FIRST_INDICES: Final = (0, None, "0")
 """Values of `index` in the choice that is decoded. Other choices are alternative responses, stored in the metadata."""
 
@@ -422,12 +419,13 @@ class StreamDecoder(EventDecoder):
 
 
 def _without_fence(text: str) -> str:
-    """Return the document in a Markdown code fence such as ```` ```json ````, or `text` if it does not have one."""
+    """Return the JSON object in a Markdown code fence such as ```` ```json ````, or `text` if it is anything else."""
     fenced = text.strip()
-    if not (fenced.startswith("```") and fenced.endswith("```") and len(fenced) >= FENCE_LENGTH):
+    if not (fenced.startswith("```") and fenced.endswith("```")):
         return text
     inner = fenced[3:-3]
-    return (inner[4:] if inner[:4].lower() == "json" else inner).strip()
+    document = (inner[4:] if inner[:4].lower() == "json" else inner).strip()
+    return document if document.startswith("{") and document.endswith("}") else text
 
 
 def wrong_path(chunk: object, piece: str) -> str | None:
