@@ -51,6 +51,14 @@ def test_a_truncated_body_raises_at_its_end(encoding: str, data: bytes) -> None:
             undone(encoding, data[:length])
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_body_of_empty_chunks_is_complete(encoding: str) -> None:
+    decoder = Decoder(encoding)
+    decoder.feed(b"")  # such as an HTTP/2 frame without data that ends the body
+    assert decoder.read() == b""
+    decoder.end()
+
+
 def test_bytes_after_a_compressed_body_raise() -> None:
     for surplus in (b"\0\0\0\0", b"HTTP/1.1 200 OK"):
         with pytest.raises(zlib.error):

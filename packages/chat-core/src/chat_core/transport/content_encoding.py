@@ -60,7 +60,7 @@ class Decoder:
     def feed(self, chunk: bytes) -> None:
         """Append a chunk of the encoded body."""
         self._rest += chunk
-        self._is_empty = False
+        self._is_empty = self._is_empty and not chunk
 
     def end(self) -> None:
         """Check that the encoded body is complete, after the last chunk. An empty body is complete.
