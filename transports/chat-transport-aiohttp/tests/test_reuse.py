@@ -16,7 +16,11 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 OTHER = HEAD + b"content-length: 13\r\n\r\ndata: other\n\n"
 
 
-@pytest.mark.parametrize("surplus", [OTHER, OTHER[:60], OTHER[:20], b"\0"], ids=["response", "head", "part", "other"])
+@pytest.mark.parametrize(
+    "surplus",
+    [OTHER, OTHER[:60], OTHER[:20], HEAD + b"name: \0", b"\0"],
+    ids=["response", "head", "part", "invalid", "other"],
+)
 async def test_bytes_after_a_response_are_not_the_next_response(surplus: bytes) -> None:
     may_continue = threading.Semaphore(0)
 

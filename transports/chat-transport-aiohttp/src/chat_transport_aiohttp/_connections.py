@@ -47,7 +47,10 @@ def _has_unread_bytes(protocol: ResponseHandler | None) -> bool:
         return True
     # aiohttp has passed the bytes to the parser of the last response, which holds an incomplete message.
     parser: Any = getattr(protocol, "_parser", None)
-    return parser is None or parser.feed_eof() is not None
+    try:
+        return parser is None or parser.feed_eof() is not None
+    except Exception:  # noqa: BLE001 - the message is invalid
+        return True
 
 
 @final
