@@ -51,6 +51,15 @@ def test_a_truncated_body_raises_at_its_end(encoding: str, data: bytes) -> None:
             undone(encoding, data[:length])
 
 
+@pytest.mark.parametrize("surplus", [0, 1, 100])
+def test_output_that_does_not_fit_in_a_piece_needs_no_other_chunk(surplus: int) -> None:
+    body = b"a" * (1024 * 1024 + surplus)
+    decoder = Decoder("deflate")
+    decoder.feed(zlib.compress(body, wbits=-zlib.MAX_WBITS))
+    assert b"".join(iter(decoder.read, b"")) == body
+    decoder.end()
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 def test_a_body_of_empty_chunks_is_complete(encoding: str) -> None:
     decoder = Decoder(encoding)

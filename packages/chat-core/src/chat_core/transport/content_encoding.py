@@ -49,13 +49,14 @@ class Decoder:
         encoding: one of `SUPPORTED_ENCODINGS` other than `identity`.
     """
 
-    __slots__ = ("_inflate", "_is_empty", "_rest", "_windows")
+    __slots__ = ("_holds_output", "_inflate", "_is_empty", "_rest", "_windows")
 
     def __init__(self, encoding: str) -> None:
         self._windows = _WINDOWS[encoding]
         self._inflate = zlib.decompressobj(self._windows[0])
         self._rest = b""
         self._is_empty = True
+        self._holds_output = False
 
     def feed(self, chunk: bytes) -> None:
         """Append a chunk of the encoded body."""
@@ -80,12 +81,14 @@ class Decoder:
         """
         if len(self._windows) > 1 and len(self._rest) < _ZLIB_HEADER_BYTES:
             return b""  # too short to distinguish the two variants of deflate
-        while self._rest:
+        while self._rest or self._holds_output:
             if self._inflate.eof:
                 # A gzip body may have several members.
                 self._inflate = zlib.decompressobj(self._windows[0])
             piece = self._decompress_piece(self._rest)
             self._rest = self._inflate.unused_data or self._inflate.unconsumed_tail
+            # zlib may have consumed all input, but holds output that did not fit.
+            self._holds_output = len(piece) == _MAX_PIECE_BYTES and not self._inflate.eof
             if piece:
                 return piece
         return b""
