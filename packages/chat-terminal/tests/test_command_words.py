@@ -59,6 +59,7 @@ def test_misspelled_command_is_an_error_with_a_suggestion(words: list[str], sugg
         pytest.param(["compare xai-grok-2-vision-1212 and pplx-70b-chat-2024-online"], id="models-with-a-prefix"),
         pytest.param(["what is hf_transfer_of_large_files in github_pat_expiration_hours?"], id="names-with-a-prefix"),
         pytest.param(["what are AKIA, ASIATIC and ghp_?"], id="prefixes"),
+        pytest.param(["what is sk-learn-RandomForestClassifier, and hf_HubDownloadManager?"], id="names-of-classes"),
     ],
 )
 def test_question_is_accepted(words: list[str]) -> None:

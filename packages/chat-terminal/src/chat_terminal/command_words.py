@@ -33,12 +33,13 @@ _SENTENCE_LENGTH: Final = 4
 _VENDOR_KEY: Final = re.compile(
     r"""
     (?<![\w-])(?:
-        (?:  # and a run of characters with digits, or with small and capital letters
+        (?:  # and a run of characters with digits and letters
             sk-(?:\w*+-)*?
             | (?:csk|pplx|xai)-
             | (?:fw|gh[oprsu]|github_pat|gsk|hf|npm|r8|[rs]k_(?:live|test)|tgp)_
         )
-        (?:(?=\w*\d)(?=\w*[A-Za-z])|(?=\w*[a-z])(?=\w*[A-Z]))\w{16,}
+        (?=\w*\d)(?=\w*[A-Za-z])\w{16,}
+        | hf_[A-Za-z]{34}(?!\w)  # these keys often have no digits
         # These keys contain hyphens.
         | (?:AIza|AQ\.Ab|glpat-|nvapi-|pypi-AgE|sk-ant-|tgp_v1_|xox[abeprs]-|ya29\.)
         (?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}
