@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from chat_core import ConflictError, Messages
+from chat_core import ConflictError, FunctionCall, Messages
 from chat_core.approvals import Principal
-from chat_core.messages import Rejected, Tool, Turn
+from chat_core.messages import Pending, Rejected, Running, Tool, Turn
 from chat_inbox.http_errors import HTTPError
 from chat_service import ServiceSettings
 from chat_service.run_records import first_part, new_run_id
@@ -191,22 +191,76 @@ async def test_a_message_waits_if_another_process_retries_the_last_run_meanwhile
     assert [turn.text for _, turn in (await store.load(session_id)).messages.turns] == ["One."]
 
 
+async def session_with_approved_calls(store: MemoryStore, *names: str) -> tuple[str, list[str]]:
+    """Return the ids of a session with an active run and of its approved calls."""
+    messages = Messages.from_user("Pay Bo.")
+    messages.append("model", Turn([Tool(FunctionCall("pay", id=name)) for name in names]))
+    for call in messages.pending():
+        call.await_approval()
+        call.approve(by="ana")
+    job = first_part(new_run_id(UNKNOWN_ID, "1"), datetime.now(UTC), "", None, ServiceSettings())
+    session_id = await store.create(messages, id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"}, jobs=[job])
+    return session_id, [call.id for call in messages.pending()]
+
+
 @pytest.mark.anyio
 async def test_cancelling_a_run_also_cancels_approved_calls_that_have_not_started(store: MemoryStore) -> None:
     runs = Runs(build_context(store, ServiceSettings()))
-    messages = Messages.from_user("Pay Bo.")
-    messages.append("model", Turn([Tool(CALL)]))
-    (call,) = messages.pending()
-    call.await_approval()
-    call.approve(by="ana")
-    job = first_part(new_run_id(UNKNOWN_ID, "1"), datetime.now(UTC), "", None, ServiceSettings())
-    session_id = await store.create(messages, id=UNKNOWN_ID, owner="ana", meta={"flow": "clerk"}, jobs=[job])
+    session_id, (call_id,) = await session_with_approved_calls(store, "a")
     (run,) = await runs.of_session(session_id)
 
     assert (await runs.cancel(run)).state == "cancelled"
 
     request = MessageRequest(Principal("ana"), session_id, "Never mind.", "")
     assert (await runs.start(request)).state == "queued"
-    status = (await store.load(session_id)).messages.tool(call.id).status
+    status = (await store.load(session_id)).messages.tool(call_id).status
     assert isinstance(status, Rejected)
     assert status.source == "cancelled"
+
+
+@pytest.mark.anyio
+async def test_cancelling_a_run_cancels_the_other_calls_if_the_worker_starts_one_meanwhile(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = Runs(build_context(store, ServiceSettings()))
+    session_id, (started, other) = await session_with_approved_calls(store, "a", "b")
+    (run,) = await runs.of_session(session_id)
+
+    async def start_call() -> None:
+        snapshot = await store.load(session_id)
+        tool = snapshot.messages.tool(started)
+        tool.start()
+        await store.apply(session_id, snapshot.revision, tools=[tool])
+
+    interrupt(monkeypatch, store, "load", start_call)
+    await runs.cancel(run)
+
+    messages = (await store.load(session_id)).messages
+    assert isinstance(messages.tool(started).status, Running)
+    assert isinstance(messages.tool(other).status, Rejected)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_retry", [True, False])
+async def test_cancelling_a_run_keeps_the_calls_of_a_run_that_begins_meanwhile(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, is_retry: bool
+) -> None:
+    session_id, runs, others = await session_in_two_processes(store, WAIT)
+    request = MessageRequest(Principal("ana"), session_id, "One.", "")
+    run = await runs.start(request)
+
+    async def begin_another() -> None:
+        if is_retry:
+            assert await others.resume(await others.of_session(session_id))
+        else:
+            await others.start(replace(request, message="Two."))
+        async with store.open(session_id) as conversation:
+            conversation.messages.append("model", Turn([Tool(CALL)]))
+            conversation.messages.pending()[0].await_approval()
+            await conversation.save()
+
+    interrupt(monkeypatch, store, "cancel_job", begin_another)
+    await runs.cancel(run)
+
+    (call,) = (await store.load(session_id)).messages.pending()
+    assert isinstance(call.status, Pending)

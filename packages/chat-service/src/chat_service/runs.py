@@ -378,7 +378,7 @@ class Runs:
             part = run.parts[-1].job
             await self.end(run, end)
             await self._store.cancel_job(part.kind, part.key)
-            await self._cancel_calls(run.session_id)
+            await self._cancel_calls(run)
         elif run.state == "paused":
             await self._cancel_waiting(run, end)
         return await self._require_run(run.id)
@@ -392,14 +392,17 @@ class Runs:
         position = (await self._store.meta(session_id)).position
         return (0, "") if position is None else (position.number, position.log)
 
-    async def _cancel_calls(self, session_id: str) -> None:
+    async def _cancel_calls(self, run: Run) -> None:
         """Cancel the calls of a cancelled run that no worker has started. Otherwise, they would block messages."""
-        snapshot = await self._store.load(session_id)
-        found = [tool for tool in snapshot.messages.pending() if not isinstance(tool.status, (Running, Interrupted))]
-        for tool in found:
-            tool.cancel(_CANCELLED)
-        with suppress(ConflictError):  # the worker has started one of them, and stops it
-            await self._store.apply(session_id, snapshot.revision, tools=found)
+        snapshot = await self._store.load(run.session_id)
+        last = (await self.of_session(run.session_id))[-1]
+        if last.id != run.id or len(last.parts) != len(run.parts):  # the calls belong to a later run or part
+            return
+        for tool in snapshot.messages.pending():
+            if not isinstance(tool.status, (Running, Interrupted)):
+                tool.cancel(_CANCELLED)
+                with suppress(ConflictError):  # a worker has started the call, and stops it
+                    await self._store.apply(run.session_id, snapshot.revision, tools=[tool])
 
     async def _cancel_waiting(self, run: Run, end: RunEnd) -> None:
         snapshot = await self._store.load(run.session_id)
