@@ -219,6 +219,21 @@ async def test_cancelling_a_run_also_cancels_approved_calls_that_have_not_starte
 
 
 @pytest.mark.anyio
+async def test_a_message_that_waits_for_a_cancelled_run_is_accepted(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = Runs(build_context(store, ServiceSettings()))
+    session_id, _ = await session_with_approved_calls(store, "a")
+    (run,) = await runs.of_session(session_id)
+    request = MessageRequest(Principal("ana"), session_id, "Never mind.", "")
+
+    interrupt(monkeypatch, store, "cancel_job", partial(runs.start, request))  # the end of the run is stored
+    await runs.cancel(run)
+
+    assert [found.state for found in await runs.of_session(session_id)] == ["cancelled", "queued"]
+
+
+@pytest.mark.anyio
 async def test_cancelling_a_run_cancels_the_other_calls_if_the_worker_starts_one_meanwhile(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -376,9 +376,10 @@ class Runs:
         end = RunEnd("cancelled", entry, log=log)
         if run.is_active:
             part = run.parts[-1].job
+            await self._cancel_calls(run)  # before the end, which lets a message that waits continue
             await self.end(run, end)
             await self._store.cancel_job(part.kind, part.key)
-            await self._cancel_calls(run)
+            await self._cancel_calls(run)  # that the worker has added meanwhile
         elif run.state == "paused":
             await self._cancel_waiting(run, end)
         return await self._require_run(run.id)
