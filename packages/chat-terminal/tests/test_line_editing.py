@@ -12,6 +12,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
 from typing import Any, final
 
@@ -32,6 +33,19 @@ try:
 except EOFError:
     print("ended")
 print("done")
+"""
+TYPED_AT_PROMPT = """
+import readline
+from chat_terminal.line_editing import enable_line_editing, read_line
+set_hook = readline.set_pre_input_hook
+
+def set_reporting_hook(hook):
+    set_hook(None if hook is None else lambda: (hook(), print("reads keys", flush=True)))
+
+assert enable_line_editing()
+readline.set_pre_input_hook = set_reporting_hook
+for _ in range(2):
+    print("got", repr(read_line("> ")))
 """
 START = """
 import fcntl, os, sys, termios
@@ -86,12 +100,6 @@ class Terminal:
             with suppress(subprocess.TimeoutExpired):
                 return self.process.wait(5)
         raise TimeoutError
-
-    def erase(self) -> None:
-        """Type a character and erase it, so that the prompt surely reads the keys that follow."""
-        self.type("x")
-        self.until("x")
-        self.type("\x08")
 
     @property
     def edits(self) -> bool:
@@ -174,7 +182,8 @@ def test_a_line_at_the_prompt_has_no_limit_and_pasted_lines_are_sent(chat: Any, 
 def test_pasted_lines_may_end_in_carriage_returns(chat: Any, user_dir: Any) -> None:
     with terminal("talk", *user_dir.talker) as user:
         user.until("> ")
-        user.erase()
+        while not user.edits:
+            os.sched_yield()
         user.say("two\rthree\r", "Loire.")
         user.type(END_OF_INPUT)
         assert user.process.wait(SECONDS) == 0
@@ -222,29 +231,21 @@ def test_text_just_before_the_prompt_is_part_of_the_line() -> None:
         user.until("> Hi\r\nHi\r\n")
 
 
-def test_control_space_at_the_prompt_does_not_end_the_input(chat: Any, user_dir: Any) -> None:
-    with terminal("talk", *user_dir.talker) as user:
-        user.until("> ")
-        user.erase()
-        user.say("\0Hi.\n", "Loire.")
-        user.type(END_OF_INPUT)
-        assert user.process.wait(SECONDS) == 0
-    assert questions(chat) == ["Hi."]
+def test_control_space_at_the_prompt_does_not_end_the_input() -> None:
+    with terminal(code=TYPED_AT_PROMPT) as user:
+        user.until("reads keys")
+        user.type("\0Hi.\n")
+        user.until("got 'Hi.'")
 
 
-def test_control_space_keeps_the_meaning_that_the_user_has_chosen(chat: Any, user_dir: Any) -> None:
-    settings = user_dir.folder / "inputrc"
+def test_control_space_keeps_the_meaning_that_the_user_has_chosen(tmp_path: Path) -> None:
+    settings = tmp_path / "inputrc"
     settings.write_text('"\\C-@": "Name a river."\n')
-    with terminal("talk", *user_dir.talker, environment={"INPUTRC": str(settings)}) as user:
+    with terminal(code=TYPED_AT_PROMPT, environment={"INPUTRC": str(settings)}) as user:
         for _ in range(2):
-            user.until("> ")
-            user.erase()
+            user.until("reads keys")
             user.type("\0\n")
-        user.until("Seine.")
-        user.until("> ")
-        user.type(END_OF_INPUT)
-        assert user.process.wait(SECONDS) == 0
-    assert questions(chat) == ["Name a river.", "Name a river."]
+            user.until("got 'Name a river.'")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
