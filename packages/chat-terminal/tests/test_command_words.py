@@ -181,9 +181,12 @@ def test_key_that_begins_like_the_keys_of_a_vendor_is_not_sent(prefix: str, body
         pytest.param("the key is " + "1-" * 500_000 + "/", id="after-key-with-hyphens"),
     ],
 )
-def test_long_text_is_read_once(text: str) -> None:
+def test_long_text_is_read_once_and_to_its_end(text: str) -> None:
     # With one more reading for each character, this would take hours.
     require_no_key([text])
+
+    with pytest.raises(click.UsageError, match="not sent"):
+        require_no_key([f"{text} sk-proj-abcdefgh0123456789"])
 
 
 @pytest.mark.parametrize("option", [("--system",), ("--template", "any", "-p", "name")])

@@ -34,7 +34,7 @@ class OpenConversation(Conversation, PostReceiver, Protocol):
     async def save(self) -> None:
         """Write the decisions and turns added to `messages`, and merge the writes of other processes.
 
-        Waiting calls may be decided while a run of another process is active. Its next write reads the decision.
+        Waiting calls may be decided while another process runs the chat. The next write of the run reads the decision.
 
         Raises:
             ConflictError: another process decided or started a call that was decided on `messages`, or both `messages`

@@ -81,9 +81,7 @@ class HttpxResponse(HttpResponse):
         if "stream_id" in self._response.extensions:
             with CancelScope(shield=True):
                 await reset_stream(self._response)
-        elif not getattr(
-            self._response, "is_closed", False
-        ):  # a hook that has read the body has released its connection
+        elif not getattr(self._response, "is_closed", False):  # a hook that reads the body also closes the response
             _forbid_reuse_after_unread_bytes(self._response.stream)
         await self._response.aclose()
 
